@@ -1,0 +1,35 @@
+"""TOOL CALL -> TEXT FOR THE MODEL. What `search` and `visit` need from the world, as Protocols.
+
+In: a call and a dialect. Out: a ToolResult whose text is worded as the model was trained. No sockets here: `sources`
+and `corpus` bring the hits and pages.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from venus_edge.values import Evidence, Failure, Found, Page, ToolCall, ToolResult
+
+
+class Searcher(Protocol):
+    """Something that answers a query: a corpus, a search service, a chain of them. Never raises for a bad query."""
+
+    def search(self, query: str, limit: int) -> Found: ...
+
+
+class Opener(Protocol):
+    """Something that opens an address: a corpus, the web, a chain of them. Never raises for a bad address."""
+
+    def open(self, url: str) -> Page | Failure: ...
+
+
+class Reader(Protocol):
+    """Page and goal -> evidence and summary."""
+
+    def read(self, page: Page, goal: str) -> Evidence: ...
+
+
+class Tools(Protocol):
+    """The two tools together, as the agent sees them. `question` stands in for a goal the model left out."""
+
+    def call(self, call: ToolCall, question: str) -> ToolResult: ...
