@@ -1,0 +1,55 @@
+# Two commands: `make demo` shows it, `make test` is the one gate. Both make .venv and install the package into it.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test format lint types tests clean
+
+demo: $(VENV)/installed
+	@echo "$$ venus-edge run --demo"
+	@$(BIN)/venus-edge run --demo
+
+test: lint types tests
+
+lint: $(VENV)/with-tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/with-tests
+	$(BIN)/mypy
+
+tests: $(VENV)/with-tests
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest
+
+format: $(VENV)/with-tests
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV)
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("venus-edge needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+
+# The one long step: PyPI has llama-cpp-python as source. pip keeps the wheel, so the second time takes seconds.
+# The counter is ninja's; the whole log is kept for when it fails.
+$(VENV)/llama: | $(BIN)/python
+	@echo "Compiling llama.cpp (llama-cpp-python): about 4 minutes on 2 cores the first time ..."
+	@$(BIN)/python -m pip install -v 'llama-cpp-python>=0.3.36' 2>&1 | tee $(VENV)/llama-build.log \
+	  | awk '/^ *\[[0-9]+\/[0-9]+\]/ {split($$1, n, /[][\/]/); if (n[2] % 20 == 0 || n[2] == n[3]) {print "  " $$1; fflush()}}' \
+	  || { tail -n 25 $(VENV)/llama-build.log; echo "The compile failed; the whole log is $(VENV)/llama-build.log. It needs gcc, g++ and make."; exit 1; }
+	@touch $@
+
+$(VENV)/installed: pyproject.toml | $(VENV)/llama
+	@echo "Installing venus-edge ..."
+	@$(BIN)/python -m pip install -q -e .
+	@touch $@
+
+$(VENV)/with-tests: pyproject.toml | $(VENV)/llama
+	@echo "Installing venus-edge with its test extras ..."
+	@$(BIN)/python -m pip install -q -e '.[test]'
+	@touch $@ $(VENV)/installed

@@ -1,0 +1,16 @@
+"""The command line: nouns as groups, `run` as the default verb, the answer on stdout and everything else on stderr.
+
+Only click is imported here; what a command needs is imported when it runs, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+from venus_edge.cli.app import cli
+
+
+def main() -> None:
+    """Entry point of the `venus-edge` script."""
+    cli()
+
+
+__all__ = ["cli", "main"]

@@ -1,0 +1,103 @@
+"""The group of all commands: the default verb, errors as one line, exit codes.
+
+0 answered or done, 1 no answer or a failure, 2 usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import logging
+import os
+import sys
+from typing import Any
+
+import click
+
+from venus_edge import __version__
+from venus_edge.errors import UsageError, VenusError
+
+COMMANDS = {  # name -> module:attribute, loaded when the command is run or asked for help
+    "run": "venus_edge.cli.run:run",
+    "demo": "venus_edge.cli.demo:demo",
+    "corpus": "venus_edge.cli.corpus:corpus",
+    "models": "venus_edge.cli.models:models",
+    "sessions": "venus_edge.cli.sessions:sessions",
+    "cache": "venus_edge.cli.cache:cache",
+    "convert": "venus_convert.cli:convert_command",
+}
+SUMMARIES = {
+    "run": "Answer a question by searching and reading.",
+    "demo": "List the questions of the demo corpus.",
+    "corpus": "Documents on this disk, indexed to be searched instead of the web.",
+    "models": "Which models there are, and getting them.",
+    "sessions": "The records of earlier runs.",
+    "cache": "The pages that were fetched.",
+    "convert": "Turn a checkpoint folder into GGUF files.",
+}
+
+
+class DefaultRun(click.Group):
+    """A group whose default verb is `run`: `venus-edge "a question"` asks it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        target = COMMANDS.get(cmd_name)
+        if target is None:
+            return None
+        module, attribute = target.split(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*COMMANDS, "--help", "-h", "--version"):
+            _refuse_typo(args)
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            raise click.UsageError(str(error), ctx) from error
+        except VenusError as error:
+            raise click.ClickException(str(error)) from error
+        except (KeyboardInterrupt, EOFError):
+            click.echo("interrupted", err=True)
+            ctx.exit(130)
+        except BrokenPipeError:  # `venus-edge ... | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(1)
+
+
+def _refuse_typo(args: list[str]) -> None:
+    """One lower-case word that is almost a command is a typing error, not a question."""
+    if len(args) == 1 and args[0].isalpha():
+        near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.75)
+        if near:
+            raise click.UsageError(
+                f"no command {args[0]!r}; did you mean 'venus-edge {near[0]}'? To ask it: venus-edge run {args[0]}"
+            )
+
+
+@click.group(
+    cls=DefaultRun,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog='Examples: venus-edge run --demo | venus-edge "Who keeps the Brest tide gauge?" --corpus ./papers --offline',
+)
+@click.version_option(__version__, prog_name="venus-edge")
+@click.option("-v", "--verbose", is_flag=True, help="Log what happens underneath to stderr.")
+def cli(verbose: bool) -> None:
+    """A deep-research agent on the computer in front of you.
+
+    A question goes in; a local model searches, reads and answers with its sources. Without a command name, the
+    arguments are those of `run`.
+    """
+    if verbose:
+        logging.basicConfig(level=logging.DEBUG, format="%(levelname).1s %(name)s: %(message)s")

@@ -1,0 +1,176 @@
+"""`venus-edge run`: a question -> the answer on stdout, the live view on stderr, the session file on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from venus_edge.errors import UsageError
+from venus_edge.settings import Settings
+
+if TYPE_CHECKING:
+    from venus_edge.cli.view import View
+    from venus_edge.events import Event
+    from venus_edge.runtime import Runtime
+    from venus_edge.values import RunResult
+
+QUESTION_LIMIT = 1_000_000  # characters; a longer one is a file given by mistake
+
+
+@click.command()
+@click.argument("question", required=False)
+@click.option("--demo", is_flag=True, help="Use venus-tiny and the demo corpus that ship with the package.")
+@click.option("-m", "--model", metavar="NAME|FILE", help="A name of `venus-edge models list`, or a .gguf file.")
+@click.option(
+    "-c",
+    "--corpus",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Search this folder, not the web.",
+)
+@click.option("--dialect", type=click.Choice(["rl", "sft", "official"]), help="Wording of tool replies.")
+@click.option("--context", "n_ctx", type=int, metavar="TOKENS", help="Context window to open (n_ctx).")
+@click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
+@click.option("--gpu-layers", default="auto", metavar="auto|all|N", help="Layers on the GPU.", show_default=True)
+@click.option("-t", "--threads", type=int, metavar="N", help="Threads of llama.cpp.")
+@click.option("--seed", type=int, metavar="N", help="Random seed; the same one gives the same run.")
+@click.option("--temperature", type=float, metavar="T", help="0 is greedy.")
+@click.option(
+    "--reader", type=click.Choice(["extractive", "model"]), help="Who reads pages: BM25 over passages, or the model."
+)
+@click.option("--results", type=int, metavar="N", help="Hits of a search.")
+@click.option("--max-turns", type=int, metavar="N", help="Turns before the answer is asked for.  [200]")
+@click.option("--max-minutes", type=float, metavar="M", help="Minutes before the answer is asked for.  [300]")
+@click.option("--max-tokens", type=int, metavar="N", help="Tokens of conversation before the answer is asked for.")
+@click.option("--date", metavar="YYYY-MM-DD", help="The date the model is told.  [today]")
+@click.option("--offline", is_flag=True, help="Open no connection whatever.")
+@click.option("--allow-host", "allow_hosts", multiple=True, metavar="HOST", help="Let visits reach this private host.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the answer.")
+@click.option("-q", "--quiet", is_flag=True, help="No live view.")
+@click.pass_context
+def run(
+    ctx: click.Context,
+    question: str | None,
+    demo: bool,
+    max_minutes: float | None,
+    as_json: bool,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """Answer QUESTION by searching and reading ("-" reads it from stdin).
+
+    \b
+    venus-edge run --demo
+    venus-edge run "Which river passes Durham?" --corpus ./notes --offline
+    venus-edge run "..." --model ./DR-Venus-4B-RL-Q4_K_M.gguf --json > answer.json
+    """
+    from venus_edge import runtime
+
+    settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    settings = _with(settings, max_seconds=max_minutes * 60 if max_minutes is not None else None)
+    if demo:
+        settings = runtime.demo(settings)
+    question = _question(question, demo)
+    view = _view(quiet)
+    with contextlib.ExitStack() as stack:
+        ready = stack.enter_context(runtime.prepare(settings, view.note))
+        result, session = _play(ready, question, view)
+    _print(result, session, ready, as_json)
+    ctx.exit(0 if result.prediction else 1)
+
+
+def _with(settings: Settings, **changes: Any) -> Settings:
+    from dataclasses import replace
+
+    return replace(settings, **changes)
+
+
+def _question(given: str | None, demo: bool) -> str:
+    """The question to ask. Raises UsageError if there is none, or one that nobody can have typed."""
+    if given is None and demo:
+        from venus_edge.demo import questions
+
+        given = questions()[0].text
+    if given == "-":
+        given = sys.stdin.read(QUESTION_LIMIT + 1)
+    text = (given or "").replace("\x00", "").strip()
+    if not text:
+        raise UsageError('no question; venus-edge run "..." asks one, venus-edge run --demo shows how it looks')
+    if len(text) > QUESTION_LIMIT:
+        raise UsageError(
+            f"the question is longer than {QUESTION_LIMIT:,} characters; put documents in a --corpus folder"
+        )
+    return text.encode("utf-8", "replace").decode("utf-8")  # bytes of argv that were no UTF-8
+
+
+def _view(quiet: bool) -> View:
+    from venus_edge.cli import view
+
+    if quiet:
+        return view.QuietView()
+    return view.LiveView() if sys.stderr.isatty() else view.PlainView()
+
+
+def _play(ready: Runtime, question: str, view: View) -> tuple[RunResult, Path]:
+    """Runs to the end, every event to the journal first and then to the view."""
+    from venus_edge.events import Finished
+    from venus_edge.sessions import Journal
+
+    with Journal.create(ready.settings.directories.sessions, question, datetime.now().astimezone()) as journal, view:
+        for event in _events(ready, question, str(journal.path)):
+            journal.write(event)
+            view.show(event)
+            if isinstance(event, Finished):
+                return event.result, journal.path
+    raise AssertionError("a run ends with Finished")
+
+
+def _events(ready: Runtime, question: str, session: str) -> Iterator[Event]:
+    yield ready.started(question, session)
+    yield from ready.agent.run(question)
+
+
+def _print(result: RunResult, session: Path, ready: Runtime, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_record(result, session, ready), ensure_ascii=False))
+        return
+    if result.prediction:
+        click.echo(result.prediction)
+    if result.sources:
+        click.echo("\nSources:", err=True)
+        for number, source in enumerate(result.sources, 1):
+            click.echo(f"  [{number}] {source.title} {source.url}", err=True)
+    click.echo(f"Session: {session}", err=True)
+
+
+def _record(result: RunResult, session: Path, ready: Runtime) -> dict[str, Any]:
+    """The object of --json: question, prediction, termination, sources, counts, tokens, seconds, session."""
+    stats = ready.engine.stats
+    return {
+        "question": result.question,
+        "prediction": result.prediction,
+        "termination": result.termination,
+        "answer_cut": result.answer_cut,
+        "sources": [{"title": s.title, "url": s.url, "sha256": s.sha256} for s in result.sources],
+        "turns": result.turns,
+        "tool_calls": result.tool_call_count,
+        "parse_errors": result.parse_error_count,
+        "repeated_calls": result.dedup_count,
+        "tokens": {
+            "conversation": result.final_token_count,
+            "evaluated": stats.evaluated_tokens,
+            "reused": stats.reused_tokens,
+            "generated": stats.generated_tokens,
+        },
+        "seconds": round(result.elapsed_seconds, 3),
+        "model": ready.spec.name,
+        "session": str(session),
+    }

@@ -1,0 +1,211 @@
+"""The run as a person sees it, on stderr: a live view on a terminal, plain lines elsewhere, or nothing.
+
+In: events. Out: text on stderr. Text of the model and of pages is printed as text: no markup, no control characters.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from venus_edge.events import (
+    AttemptDropped,
+    AttemptStarted,
+    Event,
+    Failed,
+    Finished,
+    LimitReached,
+    Replied,
+    RunStarted,
+    Streamed,
+    ToolCalled,
+    ToolReturned,
+)
+from venus_edge.values import Evidence, Found, PageReading, RunResult, SearchCall, ToolCall
+
+THINKING_LINES = 4
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_LIMITS = {"turns": "turn limit reached", "tokens": "the context window is nearly full", "time": "time limit reached"}
+
+
+class View(Protocol):
+    """Something that shows events. A context manager: what it draws is finished when it is left."""
+
+    def note(self, text: str) -> None: ...
+    def show(self, event: Event) -> None: ...
+    def __enter__(self) -> object: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class QuietView:
+    """Shows only what went wrong."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, Failed):
+            print(clean(event.error), file=sys.stderr)  # noqa: T201  (this is the view)
+
+    def __enter__(self) -> object:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to finish."""
+
+
+class PlainView(QuietView):
+    """One line an event, for logs and pipes."""
+
+    def note(self, text: str) -> None:
+        print(clean(text), file=sys.stderr, flush=True)  # noqa: T201  (this is the view)
+
+    def show(self, event: Event) -> None:
+        for line in lines(event):
+            self.note(line)
+
+
+class LiveView:
+    """Lines as they become final, and under them the turn in hand: thinking folded to its last lines, and a meter."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False)
+        self._live = Live(console=self._console, refresh_per_second=8, transient=True, redirect_stdout=False)
+        self._turn = 0
+        self._used = self._window = self._pieces = 0
+        self._began = time.monotonic()
+        self._text = {"thinking": "", "call": "", "answer": "", "text": ""}
+
+    def note(self, text: str) -> None:
+        self._console.print(Text(clean(text), style="dim"))
+
+    def show(self, event: Event) -> None:
+        match event:
+            case AttemptStarted():
+                self._start(event)
+            case Streamed(kind, text):
+                self._pieces += 1
+                self._text[kind] = (self._text[kind] + text)[-4000:]
+            case _:
+                for line in lines(event):
+                    self._console.print(Text(line, style=style(event)))
+        self._live.update(self._panel(), refresh=isinstance(event, ToolCalled))
+
+    def __enter__(self) -> object:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.update(Text(""))
+        self._live.stop()
+
+    def _start(self, event: AttemptStarted) -> None:
+        self._turn, self._used, self._window = event.turn, event.prompt_tokens, event.n_ctx
+        self._pieces, self._began = 0, time.monotonic()
+        self._text = dict.fromkeys(self._text, "")
+
+    def _panel(self) -> Group:
+        width = max(20, self._console.width - 4)
+        thinking = [clean(line)[-width:] for line in self._text["thinking"].splitlines() if line.strip()]
+        rows = [Text(f"  {line}", style="dim italic") for line in thinking[-THINKING_LINES:]]
+        rows += [
+            Text(f"  {clean(self._text[kind])[-width:]}") for kind in ("call", "answer", "text") if self._text[kind]
+        ]
+        return Group(*rows, Text(self._meter(), style="cyan"))
+
+    def _meter(self) -> str:
+        seconds = time.monotonic() - self._began
+        used = self._used + self._pieces
+        share = f"{100 * used / self._window:.0f}%" if self._window else "-"
+        rate = f"{self._pieces / seconds:.1f} tokens/s" if self._pieces and seconds > 0 else "reading the prompt"
+        return f"turn {self._turn} | {used:,} of {self._window:,} tokens ({share}) | {rate}"
+
+
+def lines(event: Event) -> list[str]:
+    """The lines that tell a person of an event; none for what only streams by."""
+    match event:
+        case RunStarted():
+            return [f"Question: {clean(event.question)}", f"Model: {event.model}, window {event.n_ctx:,} tokens"]
+        case Replied():
+            thought = clean(" ".join(event.reply.thought.split()))
+            return [f"[{event.turn}] thinks: {shorten(thought, 300)}"] if thought else []
+        case ToolCalled():
+            return [f"[{event.turn}] {call_line(event.call)}"]
+        case ToolReturned():
+            found = [line for item in event.result.found for line in found_lines(item)]
+            read = [reading_line(reading) for reading in event.result.readings]
+            return [f"    {line}" for line in (found + read or [shorten(clean(event.result.text), 200)])]
+        case AttemptDropped():
+            return [f"[{event.turn}] attempt {event.attempt} dropped ({event.reason}): {clean(event.detail)}"]
+        case LimitReached():
+            return [f"[{event.turn}] {_LIMITS[event.limit]}: asking for the answer"]
+        case Failed():
+            return [f"failed: {clean(event.error)}"]
+        case Finished(result):
+            return [ending(result)]
+        case _:
+            return []
+
+
+def call_line(call: ToolCall) -> str:
+    if isinstance(call, SearchCall):
+        return "search: " + clean(" | ".join(call.queries) or "(no query)")
+    return "visit: " + clean(f"{' '.join(call.urls) or '(no address)'}  for: {call.goal}")
+
+
+def found_lines(found: Found) -> list[str]:
+    if found.failure:
+        return [f"{found.failure.trouble.value}: {clean(found.failure.detail)}"]
+    return [f"{len(found.hits)} results: " + clean(shorten(", ".join(hit.title for hit in found.hits), 160))]
+
+
+def reading_line(reading: PageReading) -> str:
+    if isinstance(reading.outcome, Evidence):
+        return "read: " + clean(shorten(reading.outcome.summary or reading.outcome.evidence, 200))
+    return f"not read ({reading.outcome.trouble.value}): " + clean(reading.outcome.detail)
+
+
+def ending(result: RunResult) -> str:
+    """How the run ended, in one line."""
+    cut = ", the answer was cut by the output limit" if result.answer_cut else ""
+    return (
+        f"{result.termination.replace('_', ' ')}{cut}: {result.turns} turns, {result.tool_call_count} tool calls, "
+        f"{result.final_token_count:,} tokens, {result.elapsed_seconds:.1f} s"
+    )
+
+
+def style(event: Event) -> str:
+    """The rich style of an event's lines."""
+    match event:
+        case ToolCalled():
+            return "bold"
+        case Replied() | RunStarted():
+            return "dim"
+        case AttemptDropped() | LimitReached() | Failed():
+            return "yellow"
+        case _:
+            return ""
+
+
+def clean(text: str) -> str:
+    """Text of others on a person's terminal: no control character, no change of writing direction."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def shorten(text: str, width: int) -> str:
+    """The beginning of a text, in at most `width` characters and on one line."""
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"

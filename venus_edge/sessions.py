@@ -1,0 +1,114 @@
+"""Events <-> journal: one append-only file a session, JSON lines, one event a line.
+
+In: the events of a run. Out: `<data>/sessions/<time>-<words>.jsonl`, whose first line says the schema's version.
+A line is written whole; the file is flushed at each line and synced at the end of each turn, so that a power cut costs
+at most the turn in hand. A torn last line is dropped on reading, nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from venus_edge import __version__
+from venus_edge.errors import StorageError
+from venus_edge.events import AttemptDropped, Event, Failed, Finished, Replied, Streamed, ToolReturned
+
+SCHEMA = 1
+_TURN_ENDS = (Replied, ToolReturned, AttemptDropped, Failed, Finished)
+
+
+class Journal:
+    """The session file of one run, open for appending. A context manager."""
+
+    def __init__(self, path: Path, file: IO[str]) -> None:
+        self.path = path
+        self._file = file
+
+    @classmethod
+    def create(cls, directory: Path, question: str, now: datetime) -> Journal:
+        """A new file that no other run has. Raises StorageError if the directory cannot be written."""
+        stem = f"{now:%Y%m%d-%H%M%S}-{slug(question)}"
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            path, file = _open_new(directory, stem)
+        except OSError as error:
+            raise StorageError(
+                f"no session can be kept in {directory}: {error.strerror}; set VENUS_DATA_DIR to a directory of yours"
+            ) from error
+        journal = cls(path, file)
+        journal._append({"venus_edge": __version__, "schema": SCHEMA, "created": now.isoformat(timespec="seconds")})
+        return journal
+
+    def write(self, event: Event) -> None:
+        """Appends the event (what only streams by is left out). Raises StorageError on a full disk."""
+        if isinstance(event, Streamed):
+            return
+        self._append({"event": type(event).__name__, **_plain(asdict(event))}, sync=isinstance(event, _TURN_ENDS))
+
+    def _append(self, record: dict[str, Any], sync: bool = True) -> None:
+        try:
+            self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            self._file.flush()
+            if sync:
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            raise StorageError(f"the session cannot be written to {self.path}: {error.strerror}") from error
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a session file, the header first. A torn last line is dropped; any other is a StorageError."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+    except OSError as error:
+        raise StorageError(f"session {path} cannot be read: {error.strerror}") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError as error:
+            if number == len(lines):
+                return
+            raise StorageError(f"session {path}, line {number}, is not JSON: {error.msg}") from error
+
+
+def slug(question: str, width: int = 40) -> str:
+    """A question as part of a file name: its words, any script, joined by dashes; `question` if it has none."""
+    words = re.findall(r"\w+", question.lower())
+    return "-".join(words)[:width].rstrip("-") or "question"
+
+
+def _open_new(directory: Path, stem: str) -> tuple[Path, IO[str]]:
+    for number in range(1, 1000):
+        path = directory / f"{stem}{f'-{number}' if number > 1 else ''}.jsonl"
+        try:
+            return path, path.open("x", encoding="utf-8", errors="backslashreplace", newline="\n")
+        except FileExistsError:
+            continue
+    raise StorageError(f"there are a thousand sessions named {stem} in {directory}")
+
+
+def _plain(value: Any) -> Any:
+    """Enums by name, whatever dataclasses.asdict left."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value.name.lower() if isinstance(value, Enum) else value

@@ -1,0 +1,91 @@
+"""Directories and switches -> one frozen Settings.
+
+The environment is read here and in `cli/` only. Directories are the platform's own (XDG on Linux, Library on macOS,
+AppData on Windows) unless VENUS_DATA_DIR, VENUS_CACHE_DIR or VENUS_CONFIG_DIR name others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+from venus_edge.errors import UsageError
+
+APP = "venus-edge"
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """Where things are kept: `data` sessions, models and corpora; `cache` pages; `config` a person's own tables."""
+
+    config: Path
+    data: Path
+    cache: Path
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Directories:
+        def place(name: str, default: Path) -> Path:
+            given = environment.get(f"VENUS_{name}_DIR", "")
+            return Path(given).expanduser() if given else default
+
+        return cls(
+            config=place("CONFIG", platformdirs.user_config_path(APP, appauthor=False)),
+            data=place("DATA", platformdirs.user_data_path(APP, appauthor=False)),
+            cache=place("CACHE", platformdirs.user_cache_path(APP, appauthor=False)),
+        )
+
+    @property
+    def sessions(self) -> Path:
+        return self.data / "sessions"
+
+    @property
+    def models(self) -> Path:
+        return self.data / "models"
+
+    @property
+    def corpora(self) -> Path:
+        return self.data / "corpora"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything a run may be told. None means: as the model's entry in models.toml says.
+
+    `model` is a name in models.toml or the path of a .gguf file; `corpus` folders or index files, none for the web;
+    `max_seconds`, `max_turns` and `max_tokens` end the research and ask for the answer.
+    """
+
+    directories: Directories = field(default_factory=Directories.from_environment)
+    model: str = "dr-venus-4b-rl"
+    corpus: tuple[Path, ...] = ()
+    dialect: str | None = None
+    n_ctx: int | None = None
+    kv_type: str | None = None
+    gpu_layers: str = "auto"
+    threads: int | None = None
+    seed: int | None = None
+    temperature: float | None = None
+    reader: str | None = None
+    results: int | None = None
+    max_turns: int | None = None
+    max_seconds: float | None = None
+    max_tokens: int | None = None
+    offline: bool = False
+    allow_hosts: tuple[str, ...] = ()
+    date: str | None = None
+
+
+def check(settings: Settings) -> None:
+    """Raises UsageError for a number that cannot be meant."""
+    for name, least in (("n_ctx", 512), ("threads", 1), ("results", 1), ("max_turns", 1), ("max_tokens", 1)):
+        value = getattr(settings, name)
+        if value is not None and value < least:
+            raise UsageError(f"{name.replace('_', '-')} must be at least {least}, not {value}")
+    if settings.max_seconds is not None and not settings.max_seconds > 0:
+        raise UsageError(f"the time limit must be more than 0 seconds, not {settings.max_seconds}")
+    if settings.temperature is not None and not 0 <= settings.temperature <= 5:
+        raise UsageError(f"temperature must lie between 0 and 5, not {settings.temperature}")
