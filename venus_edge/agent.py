@@ -207,9 +207,7 @@ class Agent:
             return parse.abandoned(guards.before_loop(attempt.text), "the reply ran in circles")
         return parse.parse(attempt.text, "length" if attempt.finish == "context" else attempt.finish)
 
-    def _objection(
-        self, state: _State, attempt: _Attempt, reply: Reply, final: bool
-    ) -> tuple[DropReason, str] | None:
+    def _objection(self, state: _State, attempt: _Attempt, reply: Reply, final: bool) -> tuple[DropReason, str] | None:
         """Why the reply may not enter the conversation, if there is a reason; counts what it finds."""
         match reply.action:
             case Malformed(reason, cut):

@@ -15,7 +15,7 @@ from venus_edge.registry import PACKAGE, ModelSpec
 
 
 def locate(spec: ModelSpec, models_dir: Path) -> Path:
-    """The GGUF file of a model on this machine. Raises ModelError, naming the command that gets it, if there is none."""
+    """The GGUF file of a model on this machine. Raises ModelError, naming the command that gets it, for none."""
     if spec.file:
         path = PACKAGE / spec.file  # an absolute path stays what it is
         if path.is_file():

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
@@ -87,6 +87,59 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
             if number == len(lines):
                 return
             raise StorageError(f"session {path}, line {number}, is not JSON: {error.msg}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One line of the list of sessions. `state` is the termination, or `unfinished`."""
+
+    path: Path
+    created: str
+    question: str
+    model: str
+    state: str
+
+    def as_dict(self) -> dict[str, str]:
+        return {"created": self.created, "question": self.question, "model": self.model, "state": self.state}
+
+
+def summaries(directory: Path) -> list[Summary]:
+    """The sessions kept in a directory, newest first; files that are no session are passed over."""
+    found = (_summary(path) for path in sorted(directory.glob("*.jsonl"), reverse=True))
+    return [summary for summary in found if summary]
+
+
+def _summary(path: Path) -> Summary | None:
+    """Reads the first two records and the last, whatever lies between."""
+    try:
+        with path.open("rb") as file:
+            header, started = json.loads(file.readline()), json.loads(file.readline())
+            last = _last_line(file)
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError):
+        return None
+    if not isinstance(header, dict) or "venus_edge" not in header:
+        return None
+    try:
+        ending = json.loads(last).get("result", {})
+    except json.JSONDecodeError:  # torn: killed while it was written
+        ending = {}
+    return Summary(
+        path=path,
+        created=str(header.get("created", "")),
+        question=str(started.get("question", "")),
+        model=str(started.get("model", "")),
+        state=str(ending.get("termination", "unfinished")),
+    )
+
+
+def _last_line(file: IO[bytes]) -> bytes:
+    """The last line that is not empty, read backwards in blocks."""
+    end, tail = file.seek(0, os.SEEK_END), b""
+    while end > 0 and b"\n" not in tail.strip():
+        start = max(0, end - 65_536)
+        file.seek(start)
+        tail, end = file.read(end - start) + tail, start
+    return tail.strip().rpartition(b"\n")[2]
 
 
 def slug(question: str, width: int = 40) -> str:

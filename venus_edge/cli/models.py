@@ -33,7 +33,9 @@ def list_(as_json: bool) -> None:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
     for row in rows:
-        click.echo(f"{row['name']:<16} {row['title']}\n{'':<16} {row['path'] or 'not here: venus-edge models pull ' + row['name']}")
+        here = row["path"] or f"not here: venus-edge models pull {row['name']}"
+        click.echo(f"{row['name']:<16} {row['title']}")
+        click.echo(f"{'':<16} {here}")
 
 
 @models.command()

@@ -1,0 +1,94 @@
+"""The import table of the design, held: a part imports what it may, and a library has one door."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+EVERYTHING = {
+    "values", "errors", "protocol", "guards", "terms", "engine", "tools", "sources", "corpus", "events", "agent",
+    "sessions", "registry", "hub", "settings", "runtime", "demo", "cli",
+}  # fmt: skip
+
+MAY_IMPORT = {
+    "values": set(),
+    "errors": set(),
+    "terms": set(),
+    "protocol": {"values"},
+    "guards": {"values"},
+    "engine": {"values", "errors", "protocol"},
+    "tools": {"values", "protocol", "terms", "engine"},
+    "sources": {"values", "errors", "settings"},
+    "corpus": {"values", "errors", "terms"},
+    "events": {"values", "engine"},
+    "agent": {"values", "errors", "protocol", "guards", "events", "engine", "tools"},
+    "sessions": {"values", "errors", "events"},
+    "registry": {"values", "errors", "engine"},
+    "hub": {"registry", "errors"},
+    "settings": {"errors"},
+    "demo": set(),
+    "runtime": EVERYTHING - {"cli"},
+    "cli": {"runtime", "sessions", "registry", "hub", "settings", "demo", "errors", "events", "values"},
+    "venus_convert": {"registry", "errors"},
+}
+
+ONE_DOOR = {  # library -> the only files that may import it
+    "llama_cpp": {"venus_edge/engine/llama.py", "convert/venus_convert/quantize.py", "convert/venus_convert/verify.py"},
+    "huggingface_hub": {"venus_edge/hub.py"},
+    "httpx2": {"venus_edge/sources/"},
+    "ddgs": {"venus_edge/sources/"},
+    "duckduckgo_search": {"venus_edge/sources/"},
+    "readability": {"venus_edge/sources/extract.py"},
+    "lxml": {"venus_edge/sources/"},
+    "socket": {"venus_edge/sources/"},
+    "sqlite3": {"venus_edge/corpus/", "venus_edge/sources/cache.py"},
+    "click": {"venus_edge/cli/", "convert/venus_convert/cli.py"},
+    "jinja2": {"venus_edge/protocol/rendering.py"},
+    "gguf": {"convert/venus_convert/"},
+    "torch": set[str](),
+}
+
+
+def sources() -> list[Path]:
+    return sorted([*(ROOT / "venus_edge").rglob("*.py"), *(ROOT / "convert" / "venus_convert").rglob("*.py")])
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that a file names in an import, wherever the import stands."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def part(path: Path) -> str:
+    inside = path.relative_to(ROOT)
+    if inside.parts[0] == "convert":
+        return "venus_convert"
+    return inside.parts[1].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_part_imports_only_what_the_design_allows(path: Path) -> None:
+    here = part(path)
+    if here in ("__init__", "__main__"):
+        return
+    named = {name.split(".")[1] for name in imports(path) if name.startswith("venus_edge.")}
+    assert named & EVERYTHING <= MAY_IMPORT[here] | {here}
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_library_is_imported_behind_its_own_door_only(path: Path) -> None:
+    inside = str(path.relative_to(ROOT))
+    wrong = {
+        library
+        for library in (name.split(".")[0] for name in imports(path))
+        if library in ONE_DOOR and not any(inside.startswith(door) for door in ONE_DOOR[library])
+    }
+    assert wrong == set()
