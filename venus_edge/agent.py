@@ -36,15 +36,15 @@ from venus_edge.values import Answer, Malformed, Message, Reply, RunResult, Sour
 
 STOP = ("<tool_response>",)  # PROTOCOL 4.1
 GREEDY_RETRY_TEMPERATURE = 0.7  # a greedy retry would write the same reply again
-FORCED: dict[LimitKind, Message] = {
-    "tokens": prompt.TOKEN_LIMIT,
-    "turns": prompt.TURN_LIMIT,
-    "time": prompt.TIME_LIMIT,
+FORCED: dict[LimitKind, str] = {
+    "tokens": prompt.TOKEN_LIMIT_TEXT,
+    "turns": prompt.TURN_LIMIT_TEXT,
+    "seconds": prompt.TIME_LIMIT_TEXT,
 }
 ENDED: dict[LimitKind, tuple[Termination, Termination]] = {  # with an answer, without one (PROTOCOL 4.8)
     "tokens": ("answered_token_limit", "token_limit_no_answer"),
     "turns": ("answered_max_steps", "max_steps"),
-    "time": ("timeout", "timeout"),
+    "seconds": ("timeout", "timeout"),
 }
 
 
@@ -81,7 +81,7 @@ class _Attempt:
     text: str
     finish: Finish
     usage: Usage
-    looped: bool = False
+    loop: guards.Loop | None = None
     late: bool = False
 
 
@@ -116,14 +116,14 @@ class Agent:
         while (limit := self._limit(state)) is None:
             state.turns += 1
             reply = yield from self._reply(state)
-            match reply and reply.action:
-                case None:  # out of time in the middle of the turn
-                    continue
+            if reply is None:  # out of time in the middle of the turn
+                continue
+            match reply.action:
                 case Answer() as answer:
                     state.answer = answer
                     return "answered"
                 case Malformed():
-                    state.messages.append(prompt.MALFORMED)
+                    state.messages.append(prompt.tool_reply(prompt.MALFORMED_TEXT))
                 case call:
                     yield from self._call(state, call)
         yield LimitReached(state.turns, limit)
@@ -132,18 +132,15 @@ class Agent:
     def _limit(self, state: _State) -> LimitKind | None:
         """The limit that is reached now, if any; brings the prompt's token ids up to date."""
         self._render(state)
-        limits, past = self._config.limits, state.turns > 0
-        if past and len(state.prompt) > limits.window(self._engine.n_ctx):
-            return "tokens"
-        if state.turns >= limits.turns:
-            return "turns"
-        return "time" if past and self._late(state) else None
+        if state.turns == 0:  # before the first turn there is nothing to answer from
+            return None
+        return self._config.limits.passed(state.turns, self._seconds(state), len(state.prompt), self._engine.n_ctx)
 
     def _last_answer(self, state: _State, limit: LimitKind) -> Generator[Event, None, Termination]:
         """The last message gives way to the limit's, and one more turn is sampled (PROTOCOL 4.7)."""
         if len(state.messages) > 2:  # the question itself never gives way
             state.messages.pop()
-        state.messages.append(FORCED[limit])
+        state.messages.append(prompt.tool_reply(FORCED[limit]))
         self._render(state)
         state.turns += 1
         reply = yield from self._reply(state, final=True)
@@ -175,52 +172,66 @@ class Agent:
         raise AssertionError("a turn has at least one try")
 
     def _sample(self, state: _State, number: int, final: bool) -> Generator[Event, None, _Attempt]:
-        request = Request(state.prompt, self._sampling(state.turns, number), stop=STOP)
-        generation = self._engine.generate(request)
-        watch, splitter = guards.LoopWatch(), stream.Splitter()
+        generation = self._engine.generate(Request(state.prompt, self._sampling(state, number, final), STOP))
+        watch, classifier = guards.LoopWatch(), stream.Classifier()
         parts: list[str] = []
-        looped = late = False
+        loop, late = None, False
         try:
             for text in generation:
                 parts.append(text)
-                for kind, shown in splitter.feed(text):
-                    yield Streamed(kind, shown)
-                looped = watch.feed(text)
-                late = not final and self._late(state)
-                if looped or late:
+                yield from (Streamed(kind, shown) for kind, shown in classifier.feed(text))
+                loop = watch.feed(text)
+                late = not final and self._seconds(state) >= self._config.limits.seconds
+                if loop or late:
                     break
+            yield from (Streamed(kind, shown) for kind, shown in classifier.end())
         finally:
             generation.close()
-        return _Attempt("".join(parts), generation.finish or "cancelled", generation.usage, looped, late)
+        whole = "".join(parts)
+        return _Attempt(
+            whole, generation.finish or "cancelled", generation.usage, loop or guards.find_loop(whole), late
+        )
 
-    def _sampling(self, turn: int, number: int) -> Sampling:
-        given = self._config.sampling
+    def _sampling(self, state: _State, number: int, final: bool) -> Sampling:
+        """This attempt's sampling: its own seed, and no more tokens than the window has room for."""
+        given, n_ctx = self._config.sampling, self._engine.n_ctx
+        room = guards.room(n_ctx, len(state.prompt), given.max_tokens, final)
+        if not room:
+            raise ContextFull(
+                f"the prompt takes {len(state.prompt):,} of the window's {n_ctx:,} tokens, which leaves no room to think "
+                "and answer: shorten the question, or open a larger window with --context"
+            )
         greedy_retry = number > 1 and given.temperature == 0
         return replace(
             given,
-            seed=turn_seed(given.seed, turn, number),
+            max_tokens=room,
+            seed=turn_seed(given.seed, state.turns, number),
             temperature=GREEDY_RETRY_TEMPERATURE if greedy_retry else given.temperature,
         )
 
-    def _parsed(self, attempt: _Attempt) -> Reply:
-        if attempt.looped:
-            return parse.abandoned(guards.before_loop(attempt.text), "the reply ran in circles")
-        return parse.parse(attempt.text, "length" if attempt.finish == "context" else attempt.finish)
+    @staticmethod
+    def _parsed(attempt: _Attempt) -> Reply:
+        """The reply; of one that runs in circles the first round only, which is never a call or an answer."""
+        if attempt.loop is None:
+            return parse.parse(attempt.text, attempt.finish)
+        unit = attempt.loop.unit
+        reply = parse.parse(attempt.text[: attempt.text.find(unit) + len(unit)], "length")
+        return replace(reply, action=Malformed(f"runs in circles: {unit!r}"))
 
     def _objection(self, state: _State, attempt: _Attempt, reply: Reply, final: bool) -> tuple[DropReason, str] | None:
         """Why the reply may not enter the conversation, if there is a reason; counts what it finds."""
         match reply.action:
             case Malformed(reason, cut):
                 state.parse_errors += 1
-                return ("repetition" if attempt.looped else "output limit" if cut else "malformed"), reason
+                return ("repetition" if attempt.loop else "output limit" if cut else "malformed"), reason
             case Answer():
                 return None
             case call if final:
                 state.parse_errors += 1
-                return "malformed", f"asked for the answer, it called {guards.name_of(call)}"
-            case call if call in state.calls:
+                return "malformed", "called a tool where the answer was asked for"
+            case call if guards.is_repeated(call, state.calls):
                 state.dedups += 1
-                return "repeated call", f"{guards.name_of(call)} with the same arguments as before"
+                return "repeated call", "the same call with the same arguments as before"
         return None
 
     def _call(self, state: _State, call: ToolCall) -> Generator[Event, None, None]:
@@ -235,8 +246,8 @@ class Agent:
     def _render(self, state: _State) -> None:
         state.prompt = self._engine.tokenize(rendering.render(state.messages, self._config.template))
 
-    def _late(self, state: _State) -> bool:
-        return self._clock() - state.started > self._config.limits.seconds
+    def _seconds(self, state: _State) -> float:
+        return self._clock() - state.started
 
     def _result(self, state: _State, termination: Termination) -> RunResult:
         return RunResult(
@@ -251,7 +262,7 @@ class Agent:
             final_token_count=len(
                 self._engine.tokenize(rendering.render(state.messages, self._config.template, False))
             ),
-            elapsed_seconds=self._clock() - state.started,
+            elapsed_seconds=self._seconds(state),
             sources=tuple(state.sources.values()),
             answer_cut=state.answer.cut,
         )

@@ -28,12 +28,14 @@ def list_(as_json: bool) -> None:
             path = str(hub.locate(spec, directories.models))
         except ModelError:
             path = ""
-        rows.append({"name": spec.name, "title": spec.title, "dialect": spec.dialect, "path": path})
+        rows.append(
+            {"name": spec.name, "title": spec.title, "dialect": spec.dialect, "shipped": bool(spec.file), "path": path}
+        )
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
     for row in rows:
-        here = row["path"] or f"not here: venus-edge models pull {row['name']}"
+        here = row["path"] or ("missing" if row["shipped"] else f"not here: venus-edge models pull {row['name']}")
         click.echo(f"{row['name']:<16} {row['title']}")
         click.echo(f"{'':<16} {here}")
 

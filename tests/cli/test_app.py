@@ -1,0 +1,88 @@
+"""The group of commands: default verb, typing errors, exit codes, and what `--help` may load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner, Result
+
+from venus_edge import __version__
+from venus_edge.cli.app import COMMANDS, SUMMARIES, cli
+
+HEAVY = ("llama_cpp", "lxml", "huggingface_hub", "httpx2", "numpy", "jinja2", "sqlite3", "rich", "gguf", "ddgs")
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments))
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom venus_edge.cli import cli\ncli(['--help'], standalone_mode=False)\n"
+        f"print('LOADED', [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "LOADED []"
+
+
+def test_every_command_is_in_the_help_with_a_line_of_its_own() -> None:
+    assert list(COMMANDS) == list(SUMMARIES)
+    text = invoke("--help").output
+    assert all(f"  {name} " in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS])
+def test_every_command_can_be_asked_for_help(name: str) -> None:
+    result = invoke(name, "--help")
+    assert (result.exit_code, result.output.startswith("Usage:")) == (0, True)
+
+
+def test_version() -> None:
+    assert invoke("--version").output == f"venus-edge, version {__version__}\n"
+
+
+def test_a_typing_error_is_not_a_question() -> None:
+    result = invoke("sesions")
+    assert result.exit_code == 2
+    assert "no command 'sesions'; did you mean 'venus-edge sessions'? To ask it: venus-edge run sesions" in result.output
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["run", ""], ["run", "  \n"], ["--offline", "\x00"]])
+def test_no_question_is_a_usage_error(arguments: list[str]) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert "no question; venus-edge run" in result.output
+
+
+def test_a_question_longer_than_any_question_is_refused_before_a_model_is_loaded() -> None:
+    result = CliRunner().invoke(cli, ["run", "-"], input="长" * 1_000_001)
+    assert result.exit_code == 2
+    assert "longer than 1,000,000 characters; put documents in a --corpus folder" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--context", "100"], "n-ctx must be at least 512, not 100"),
+        (["--threads", "0"], "threads must be at least 1, not 0"),
+        (["--temperature", "-1"], "temperature must lie between 0 and 5"),
+        (["--max-minutes", "0"], "the time limit must be more than 0 seconds"),
+        (["--model", "dr-venus"], "unknown model 'dr-venus'; known: dr-venus-4b-rl"),
+        (["--date", "yesterday"], "date 'yesterday' is not YYYY-MM-DD"),
+        (["--gpu-layers", "many"], "gpu-layers is auto, all or a number, not 'many'"),
+        (["--offline"], "offline there is nothing to search without --corpus"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_exit_2(arguments: list[str], said: str) -> None:
+    result = invoke("a question", *arguments)
+    assert (result.exit_code, said in result.output) == (2, True), result.output
+
+
+def test_a_missing_model_names_the_command_that_gets_it_and_the_demo() -> None:
+    result = invoke("a question")
+    assert result.exit_code == 1
+    message = result.output.strip().splitlines()[-1]
+    assert "venus-edge models pull dr-venus-4b-rl" in message
+    assert "venus-edge run --demo" in message
