@@ -1,0 +1,158 @@
+"""CHECKS ON A RUN: a reply that loops, a call made before, limits of turns, time and tokens, room in the window.
+
+In: text, calls, counts. Out: what was exceeded, or None. Pure: no clock, no tokens, no model; the agent measures and
+decides. The official numbers are the defaults (PROTOCOL section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from venus_edge.values import SearchCall, ToolCall
+
+# -- limits -----------------------------------------------------------------------------------------------------------
+
+Limit = Literal["turns", "time", "tokens"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What ends a run, as in the official solver: turns, seconds, tokens of the rendered conversation, tries a turn."""
+
+    turns: int = 200
+    seconds: float = 18_000.0
+    tokens: int = 230_000
+    tries: int = 5
+
+    def passed(self, turns: int, seconds: float, tokens: int, n_ctx: int) -> Limit | None:
+        """The limit that is reached, after `turns` finished turns and with `tokens` rendered; time before room before
+        turns, because each is harder than the next."""
+        if seconds >= self.seconds:
+            return "time"
+        if tokens > self.window(n_ctx):
+            return "tokens"
+        return "turns" if turns >= self.turns else None
+
+    def window(self, n_ctx: int) -> int:
+        """The most tokens that a conversation may have before the final answer is asked for."""
+        return min(self.tokens, n_ctx - reserve(n_ctx))
+
+
+def reserve(n_ctx: int) -> int:
+    """Tokens kept for the last thought and answer: a tenth of the window, but 2,000 or an eighth of a small one."""
+    return max(n_ctx // 10, min(2_000, n_ctx // 8))
+
+
+def room(n_ctx: int, prompt_tokens: int, max_tokens: int, final: bool = False) -> int:
+    """The most tokens that this turn may generate, 0 if it must not start.
+
+    An ordinary turn leaves half the reserve for the final one, and starts only while the reserve is whole: so it never
+    gets a handful of tokens. The final turn may have what is left.
+    """
+    left = n_ctx - prompt_tokens - 1
+    if final:
+        return max(0, min(max_tokens, left))
+    if prompt_tokens > n_ctx - reserve(n_ctx):
+        return 0
+    return max(0, min(max_tokens, left - reserve(n_ctx) // 2))
+
+
+def is_repeated(call: ToolCall, earlier: Collection[ToolCall]) -> bool:
+    """Whether this very call was made before in the run (PROTOCOL 4.5)."""
+    return call in earlier
+
+
+def name_of(call: ToolCall) -> str:
+    """The tool's name, as the model knows it."""
+    return "search" if isinstance(call, SearchCall) else "visit"
+
+
+# -- loops ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop in a reply: where it starts, how long a round is, and at which character it was certain."""
+
+    start: int
+    period: int
+    certain: int
+
+
+_STEP = 64  # characters between two looks: fixed points of the text, so that pieces may be cut anywhere
+_WINDOW = 16_384  # characters looked back on: three rounds of a loop of 5,000 characters
+_KEY = 32  # characters that find the previous round
+_CANDIDATES = 8
+
+
+class LoopWatch:
+    """Looks at a reply as it streams. `loop` is set once one is certain; looking on after that is free."""
+
+    def __init__(self) -> None:
+        self.loop: Loop | None = None
+        self._recent = ""
+        self._pending = ""
+        self._seen = 0
+
+    def feed(self, piece: str) -> bool:
+        """Whether the text up to here has run into a loop."""
+        self._pending += piece
+        at = 0
+        while self.loop is None and len(self._pending) - at >= _STEP:
+            self._recent = (self._recent + self._pending[at : at + _STEP])[-_WINDOW:]
+            at += _STEP
+            self._seen += _STEP
+            self.loop = _loop_at_end(self._recent, self._seen)
+        self._pending = "" if self.loop else self._pending[at:]
+        return self.loop is not None
+
+
+def find_loop(reply: str) -> Loop | None:
+    """The first loop in a whole reply, by the same looks as `LoopWatch`, then by the official rule for its end."""
+    watch = LoopWatch()
+    watch.feed(reply)
+    return watch.loop or _official_loop(reply)
+
+
+def before_loop(reply: str) -> str:
+    """The reply up to the end of its loop's first round: what may be kept of it."""
+    loop = find_loop(reply)
+    return reply if loop is None else reply[: loop.start + loop.period]
+
+
+def _loop_at_end(recent: str, seen: int) -> Loop | None:
+    """The loop that the text ends in, whose last characters are `recent`; None while there is none."""
+    key = recent[-_KEY:]
+    end = len(recent) - 1
+    for _ in range(_CANDIDATES):
+        before = recent.rfind(key, 0, end)
+        if before < 0:
+            return None
+        period = len(recent) - _KEY - before
+        needed = _enough(recent[-period:])
+        if len(recent) >= needed and recent[-needed:-period] == recent[period - needed :]:
+            return Loop(seen - needed, period, seen)
+        end = before + _KEY - 1
+    return None
+
+
+def _enough(unit: str) -> int:
+    """How many characters of repeats of `unit` make a loop: rounds of words soon, rulers and dot leaders late."""
+    weight = len(unit.encode("utf-8", "replace")) / len(
+        unit
+    )  # a Chinese character counts as three: it is most of a token
+    if not any(char.isalpha() for char in unit):
+        return int(2_000 / weight)
+    rounds = 3 if 3 * len(unit) * weight >= 1_500 else 6
+    return max(rounds * len(unit), int(400 / weight))
+
+
+def _official_loop(reply: str) -> Loop | None:
+    """PROTOCOL 4.4: the last 50 characters occur more than 5 times. Not where they are a ruler or the like."""
+    tail = reply[-50:]
+    if len(tail) < 50 or not any(char.isalpha() for char in tail) or reply.count(tail) <= 5:
+        return None
+    first = reply.index(tail)
+    return Loop(first, reply.index(tail, first + 1) - first, len(reply))

@@ -1,0 +1,190 @@
+"""ALMOST JSON -> VALUE. What quantised models write when they mean JSON, read the way they mean it.
+
+In: text and where in it an object or list starts. Out: the value and where it ends. Strict JSON is the caller's first
+try: this reading also takes any kind of quotes and brackets (full-width ones too), quotes left inside a string,
+trailing or missing commas, Python's words, bare words, comments and raw line breaks. It closes what is left open only
+where the caller knows that the text is complete, and never guesses at a missing value.
+"""
+
+from __future__ import annotations
+
+import re
+
+Value = str | bool | None | list["Value"] | dict[str, "Value"]
+
+_MAX_DEPTH = 40  # a call needs four
+_DOUBLE = '"“”„‟＂«»'
+_SINGLE = "'‘’‛＇`"
+_QUOTES = _DOUBLE + _SINGLE
+_OPEN_OBJECT, _CLOSE_OBJECT = "{｛", "}｝"
+_OPEN_LIST, _CLOSE_LIST = "[［【", "]］】"
+_CLOSERS = _CLOSE_OBJECT + _CLOSE_LIST
+
+_SPACE = re.compile(r"(?:\s|//[^\n]*|/\*[^*]{0,200}\*/)*+")
+_SEPARATORS = re.compile(r"(?:\s|[,，、;；]|//[^\n]*|/\*[^*]{0,200}\*/)*+")
+_COLON = re.compile(r"\s*(?:=>|[:：=])")
+_BARE_KEY = re.compile(r"[^\s:：=,，{}\[\]]{1,40}")
+_BARE_VALUE = re.compile(rf"[^,，\n{re.escape(_CLOSERS)}]+")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROL = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(("null", "None", "NULL", "undefined", "NaN", "nil"), None),
+}
+# What may stand after the quote that ends a value: a closing bracket, or a comma and then the start of a value.
+_AFTER_VALUE = re.compile(
+    rf"\s*(?:[{re.escape(_CLOSERS)}]|[,，、;；]\s*(?:[{re.escape(_QUOTES + _CLOSERS)}{{\[｛［\d-]|/[/*]|\Z"
+    r"|(?:true|false|null|None|True|False)\b|\w{1,40}\s*[:：=]))"
+)
+
+
+class Unreadable(ValueError):
+    """The text is no object or list, however kindly read; or it stops in the middle and may not be closed."""
+
+
+def read_lenient(text: str, start: int, complete: bool) -> tuple[Value, int]:
+    """The value that starts at `start`, and the position after it. `complete` says that the text was not cut off, so
+    that brackets and a quote left open at its end may be closed. Raises Unreadable."""
+    reader = _Reader(text, start, complete)
+    value = reader.value(0)
+    return value, reader.at
+
+
+class _Reader:
+    """One pass over a text, left to right."""
+
+    def __init__(self, text: str, at: int, complete: bool) -> None:
+        self.text = text
+        self.at = at
+        self.complete = complete
+        self.last = len(text.rstrip())
+        self.open_lists = 0
+        self.open_objects = 0
+
+    def value(self, depth: int) -> Value:
+        char = self._next(_SPACE)
+        if depth > _MAX_DEPTH:
+            raise Unreadable("nested too deep")
+        if char in _OPEN_OBJECT:
+            return self._object(depth)
+        if char in _OPEN_LIST:
+            return self._list(depth)
+        if char in _QUOTES:
+            return self._string(char, key=False)
+        return self._bare()
+
+    def _next(self, skip: re.Pattern[str]) -> str:
+        """The character after what `skip` matches; Unreadable at the end of the text."""
+        found = skip.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        if self.at >= len(self.text):
+            raise Unreadable("stops in the middle")
+        return self.text[self.at]
+
+    def _ended(self) -> bool:
+        """Whether the text is over, separators aside; Unreadable if it may not be."""
+        found = _SEPARATORS.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        if self.at < len(self.text):
+            return False
+        if not self.complete:
+            raise Unreadable("stops in the middle")
+        return True
+
+    def _object(self, depth: int) -> Value:
+        self.at += 1
+        self.open_objects += 1
+        pairs: dict[str, Value] = {}
+        while not self._ended():
+            char = self.text[self.at]
+            if char in _CLOSE_OBJECT:
+                self.at += 1
+                break
+            if char in _CLOSE_LIST:
+                if self.open_lists:
+                    break  # the list around this object ends, so the object does
+                self.at += 1
+                continue
+            key = self._key(char)
+            pairs[key] = self.value(depth + 1)
+        self.open_objects -= 1
+        return pairs
+
+    def _list(self, depth: int) -> Value:
+        self.at += 1
+        self.open_lists += 1
+        items: list[Value] = []
+        while not self._ended():
+            char = self.text[self.at]
+            if char in _CLOSE_LIST:
+                self.at += 1
+                break
+            if char in _CLOSE_OBJECT:
+                if self.open_objects:
+                    break
+                self.at += 1
+                continue
+            items.append(self.value(depth + 1))
+        self.open_lists -= 1
+        return items
+
+    def _key(self, char: str) -> str:
+        if char in _QUOTES:
+            key = self._string(char, key=True)
+        else:
+            found = _BARE_KEY.match(self.text, self.at)
+            if not found:
+                raise Unreadable("a key is missing")
+            key, self.at = found.group(), found.end()
+        colon = _COLON.match(self.text, self.at)
+        if not colon:
+            raise Unreadable(f"no value for {key!r}")
+        self.at = colon.end()
+        return key.strip()
+
+    def _string(self, opener: str, key: bool) -> str:
+        kind = _DOUBLE if opener in _DOUBLE else _SINGLE
+        stops = re.compile(rf"\\.|[{re.escape(kind)}]", re.DOTALL)
+        after = _COLON if key else _AFTER_VALUE
+        start = self.at + 1
+        for found in stops.finditer(self.text, start):
+            if found.group()[0] != "\\" and (after.match(self.text, found.end()) or self._over(found.end())):
+                self.at = found.end()
+                return _unescaped(self.text[start : found.start()])
+        return self._unterminated(start)
+
+    def _over(self, at: int) -> bool:
+        return self.complete and at >= self.last
+
+    def _unterminated(self, start: int) -> str:
+        """A string whose quote never ends: the closing brackets at the text's end are not its own."""
+        if not self.complete:
+            raise Unreadable("stops in the middle of a string")
+        self.at = max(start, len(self.text.rstrip(_CLOSERS + " \t\r\n")))
+        return _unescaped(self.text[start : self.at])
+
+    def _bare(self) -> Value:
+        found = _BARE_VALUE.match(self.text, self.at)
+        if not found:
+            raise Unreadable("a value is missing")
+        if found.end() == len(self.text) and not self.complete:
+            raise Unreadable("stops in the middle")
+        self.at = found.end()
+        word = found.group().strip()
+        return _WORDS.get(word, word)
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    units = _ESCAPE.sub(_character, text)
+    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _character(escape: re.Match[str]) -> str:
+    code, char = escape.groups()
+    if code:
+        return chr(int(code, 16))
+    # A backslash that JSON does not know (a path, a formula) is one the model meant; before a sign it is not.
+    return _CONTROL.get(char) or (escape.group() if char.isalnum() else char)
