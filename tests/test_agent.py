@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from datetime import date
 
 import pytest
+from venus_edge.engine.scripted import ScriptedEngine
 
 from venus_edge.agent import GREEDY_RETRY_TEMPERATURE, Agent, Config
 from venus_edge.engine import Sampling
-from venus_edge.engine.scripted import ScriptedEngine
 from venus_edge.errors import EngineError
 from venus_edge.events import AttemptDropped, AttemptStarted, Event, Failed, Finished, LimitReached, Streamed
 from venus_edge.guards import Limits

@@ -33,7 +33,7 @@ def test_every_command_is_in_the_help_with_a_line_of_its_own() -> None:
     assert all(f"  {name} " in text for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS])
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_can_be_asked_for_help(name: str) -> None:
     result = invoke(name, "--help")
     assert (result.exit_code, result.output.startswith("Usage:")) == (0, True)
@@ -46,7 +46,9 @@ def test_version() -> None:
 def test_a_typing_error_is_not_a_question() -> None:
     result = invoke("sesions")
     assert result.exit_code == 2
-    assert "no command 'sesions'; did you mean 'venus-edge sessions'? To ask it: venus-edge run sesions" in result.output
+    assert (
+        "no command 'sesions'; did you mean 'venus-edge sessions'? To ask it: venus-edge run sesions" in result.output
+    )
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["run", ""], ["run", "  \n"], ["--offline", "\x00"]])

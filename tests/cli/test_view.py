@@ -1,0 +1,108 @@
+"""What a person sees of a run."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from venus_edge.cli.view import LiveView, clean, lines
+from venus_edge.engine import Usage
+from venus_edge.events import (
+    AttemptDropped,
+    AttemptStarted,
+    Event,
+    Failed,
+    Finished,
+    LimitReached,
+    Replied,
+    RunStarted,
+    Streamed,
+    ToolCalled,
+    ToolReturned,
+)
+from venus_edge.values import (
+    Evidence,
+    Failure,
+    Found,
+    Hit,
+    Message,
+    PageReading,
+    Reply,
+    RunResult,
+    SearchCall,
+    ToolResult,
+    Trouble,
+    VisitCall,
+)
+
+SEARCH, VISIT = SearchCall(("灯塔", "lamp")), VisitCall(("https://example.org/a",), "year")
+RESULT = RunResult("q", (Message("user", "q"),), "1916", "answered_max_steps", 3, 0, 2, 0, 1234, 5.25)
+
+LINES: list[tuple[Event, list[str]]] = [
+    (RunStarted("q", "venus-tiny", "rl", 4096, 7), ["Question: q", "Model: venus-tiny, window 4,096 tokens"]),
+    (AttemptStarted(1, 1, 10, 4096), []),
+    (Streamed("thinking", "hm"), []),
+    (Replied(1, Reply("I\nsearch.", SEARCH, ""), Usage()), ["[1] thinks: I search."]),
+    (ToolCalled(1, SEARCH), ["[1] search: 灯塔 | lamp"]),
+    (ToolCalled(1, SearchCall(())), ["[1] search: (no query)"]),
+    (ToolCalled(2, VISIT), ["[2] visit: https://example.org/a  for: year"]),
+    (
+        ToolReturned(1, SEARCH, ToolResult("", (Found("a", (Hit("T", "u", "s"),)), Found("b")), ()), 0.1),
+        ["    1 results: T", "    0 results: "],
+    ),
+    (
+        ToolReturned(1, SEARCH, ToolResult("", (Found("a", failure=Failure(Trouble.REFUSED, "429")),)), 0.1),
+        ["    refused: 429"],
+    ),
+    (
+        ToolReturned(
+            2,
+            VISIT,
+            ToolResult(
+                "",
+                (),
+                (PageReading("u", Evidence("e", "Lit 1916.")), PageReading("v", Failure(Trouble.TIMEOUT, "slow"))),
+            ),
+            0.1,
+        ),
+        ["    read: Lit 1916.", "    not read (timed out or unreachable): slow"],
+    ),
+    (ToolReturned(2, VISIT, ToolResult("url must not be empty"), 0.1), ["    url must not be empty"]),
+    (AttemptDropped(2, 1, "malformed", "no call", "..."), ["[2] attempt 1 dropped (malformed): no call"]),
+    (LimitReached(3, "seconds"), ["[3] time limit reached: asking for the answer"]),
+    (Failed(3, "no memory"), ["failed: no memory"]),
+    (Finished(RESULT), ["answered max steps: 3 turns, 2 tool calls, 1,234 tokens, 5.2 s"]),
+]
+
+
+@pytest.mark.parametrize(("event", "expected"), LINES, ids=lambda value: type(value).__name__)
+def test_an_event_is_told_in_plain_lines(event: Event, expected: list[str]) -> None:
+    assert lines(event) == expected
+
+
+def test_a_page_cannot_drive_the_terminal() -> None:
+    assert clean("a\x1b[2Jb\x07c\u202ed\r") == "a\ufffd[2Jb\ufffdc\ufffdd\ufffd"
+    event = ToolReturned(1, SEARCH, ToolResult("", (Found("a", (Hit("\x1b]0;x\x07", "u", "s"),)),)), 0.1)
+    assert "\x1b" not in "".join(lines(event))
+
+
+def test_the_live_view_shows_the_last_thoughts_and_how_full_the_window_is() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24, color_system=None)
+    view = LiveView(console)
+    view.show(AttemptStarted(3, 1, 1024, 4096))
+    view.show(Streamed("thinking", "\n".join(f"thought [bold]{n}[/bold]" for n in range(9))))
+    with console.capture() as captured:
+        console.print(view._panel())
+    shown = captured.get()
+    assert "thought [bold]8[/bold]" in shown
+    assert "thought [bold]4[/bold]" not in shown
+    assert "turn 3 | 1,025 of 4,096 tokens (25%)" in shown
+
+
+def test_the_live_view_prints_events_as_text_and_never_as_markup() -> None:
+    file = io.StringIO()
+    with LiveView(Console(file=file, force_terminal=True, width=80, color_system=None)) as view:
+        view.show(ToolCalled(1, SearchCall(("[red]灯塔[/red]",))))
+    assert "[1] search: [red]灯塔[/red]" in file.getvalue()

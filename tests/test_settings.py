@@ -1,0 +1,30 @@
+"""Directories and switches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from venus_edge.errors import UsageError
+from venus_edge.settings import Directories, Settings, check
+
+
+def test_the_environment_names_the_directories() -> None:
+    given = {"VENUS_DATA_DIR": "/d", "VENUS_CACHE_DIR": "/k", "VENUS_CONFIG_DIR": "/c"}
+    directories = Directories.from_environment(given)
+    assert directories == Directories(Path("/c"), Path("/d"), Path("/k"))
+    assert (directories.sessions, directories.models) == (Path("/d/sessions"), Path("/d/models"))
+
+
+def test_without_it_they_are_the_platforms_own() -> None:
+    directories = Directories.from_environment({})
+    assert directories.data.name == "venus-edge"
+    assert directories.data.is_relative_to(Path.home())
+
+
+@pytest.mark.parametrize("name", ["n_ctx", "threads", "results", "max_turns", "max_tokens"])
+def test_a_number_that_cannot_be_meant_is_refused_by_name(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name.replace('_', '-')} must be at least"):
+        check(Settings(**{name: 0}))
+    check(Settings(**{name: 512}))
