@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.protocol.runs import released
 from venus_edge.guards import Limits, LoopWatch, before_loop, find_loop, is_repeated, name_of, reserve, room
-from venus_edge.values import SearchCall, VisitCall
+from venus_edge.values import SearchCall, ToolCall, VisitCall
 
 PARAGRAPH = "".join(chr(97 + i % 26) + str(i) for i in range(250))
 TABLE = "| Station | Year |\n| --- | --- |\n" + "".join(f"| S{i} | {1800 + i} |\n" for i in range(40))
@@ -133,8 +133,13 @@ def test_no_released_turn_is_a_loop(shared: Path) -> None:
 
 
 def test_a_call_is_repeated_if_tool_and_arguments_are_the_same() -> None:
-    earlier = [SearchCall(("a",)), VisitCall(("https://example.org/a",), "x")]
-    calls = [SearchCall(("a",)), SearchCall(("a", "b")), VisitCall(("https://example.org/a",), "y"), *earlier[1:]]
+    earlier: list[ToolCall] = [SearchCall(("a",)), VisitCall(("https://example.org/a",), "x")]
+    calls: list[ToolCall] = [
+        SearchCall(("a",)),
+        SearchCall(("a", "b")),
+        VisitCall(("https://example.org/a",), "y"),
+        *earlier[1:],
+    ]
     assert [is_repeated(call, earlier) for call in calls] == [True, False, False, True]
     assert [name_of(call) for call in earlier] == ["search", "visit"]
 

@@ -43,13 +43,15 @@ class Decoded:
 
 # -- text -> call -----------------------------------------------------------------------------------------------------
 
-_LEAD = re.compile(r"(?:\s|```\w*|</?tool_calls?>|<function_call>|json(?=[\s{]))*+", re.IGNORECASE)
+_LEAD = re.compile(r"(?:[\s\u200b\ufeff]|```\w*|</?tool_calls?>|<function_call>|json(?=[\s{]))*+", re.IGNORECASE)
 _CALL_END = re.compile(
     r"</\s*tool[_ -]?(?:calls?|responses?)?\s*(?:>|$)|<tool_calls?>|</function_call>"
     r"|<tool_response>|<answer>|<\|im_end\|>",
     re.IGNORECASE,
 )
 _BRACKET = re.compile(r"[{｛]")
+_OPENERS = ("{", "[", "｛", "［")
+_UNBRACED = re.compile(r"[\"'“]?(?:name|type)[\"'”]?\s{0,3}[:：]", re.IGNORECASE)  # the opening brace is missing
 _XML_NAME = re.compile(
     r"<(?:function|invoke|tool)(?:=|\s{1,3}name\s{0,2}=\s{0,2})[\"']?([\w. -]{1,60})[\"']?\s{0,3}>|<(search|visit)>",
     re.IGNORECASE,
@@ -90,9 +92,10 @@ def decode_call(text: str, start: int, whole: bool, anywhere: bool) -> Decoded |
     return Decoded(decoded.call, start + decoded.end)
 
 
-def strict_call(text: str, at: int) -> Decoded | None:
-    """The call that the JSON at `at` is, if it is JSON to the letter and a call of a known tool."""
-    decoded = _strict_call(text[at : at + MAX_CALL], 0)
+def decode_bare(text: str, at: int) -> Decoded | None:
+    """The call that stands at `at` without tags, if it is JSON to the letter or the XML shape, and of a known tool."""
+    window = text[at : at + MAX_CALL]
+    decoded = _strict_call(window, 0) if window[:1] == "{" else _xml_call(window, 0, complete=False)
     return None if decoded is None or isinstance(decoded.call, str) else Decoded(decoded.call, at + decoded.end)
 
 
@@ -102,8 +105,8 @@ def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _looks_like_call(text: str, at: int) -> bool:
-    return text[at : at + 1] in tuple('{[｛［"') or any(
-        pattern.match(text, at) for pattern in (_XML_NAME, _PYTHON, _NAME_THEN_JSON)
+    return text[at : at + 1] in (*_OPENERS, '"') or any(
+        pattern.match(text, at) for pattern in (_UNBRACED, _XML_NAME, _PYTHON, _NAME_THEN_JSON)
     )
 
 
@@ -121,22 +124,27 @@ def _strict_call(text: str, at: int) -> Decoded | None:
 
 
 def _mended_call(block: str, at: int, complete: bool) -> Decoded | None:
+    """The first shape in which the block is a call; else the first in which it is at least read."""
+    read: Decoded | None = None
     for shape in (_lenient_call, _xml_call, _python_call, _named_call, _escaped_call):
         decoded = shape(block, at, complete)
-        if decoded is not None:
+        if decoded and not isinstance(decoded.call, str):
             return decoded
-    return None
+        read = read or decoded
+    return read
 
 
 def _lenient_call(block: str, at: int, complete: bool) -> Decoded | None:
-    if block[at : at + 1] not in tuple("{[｛［"):
-        return None
     try:
-        value, end = read_lenient(block, at, complete)
+        if _UNBRACED.match(block, at):
+            value, end = read_lenient(block[:at] + "{" + block[at:], at, complete)
+            return Decoded(_meaning(value), end - 1)
+        if block[at : at + 1] in _OPENERS:
+            value, end = read_lenient(block, at, complete)
+            return Decoded(_meaning(value), end)
     except Unreadable:
-        return None
-    call = _meaning(value)
-    return None if isinstance(call, str) and '\\"' in block[:end] else Decoded(call, end)
+        pass
+    return None
 
 
 def _xml_call(block: str, at: int, complete: bool) -> Decoded | None:
@@ -158,7 +166,7 @@ def _python_call(block: str, at: int, complete: bool) -> Decoded | None:
     """`search(query=["..."])`, `search("...")`."""
     name = _PYTHON.match(block, at)
     end = block.rfind(")")
-    if name is None or end < name.end():
+    if name is None or end < name.end() or block[end + 1 :].strip():
         return None
     inside = block[name.end() : end]
     keyed = re.match(r"\s*\w+\s*[=:]", inside)
@@ -180,11 +188,19 @@ def _named_call(block: str, at: int, complete: bool) -> Decoded | None:
 
 def _escaped_call(block: str, at: int, complete: bool) -> Decoded | None:
     """JSON whose quotes were escaped once too often, for JSON or for HTML."""
-    for plain in (block[at:].strip().strip('"').replace('\\"', '"'), html.unescape(block[at:])):
-        decoded = _strict_call(plain.strip(), 0)
+    for plain in (_unescaped_once(block[at:].strip().strip('"')), html.unescape(block[at:]).strip()):
+        decoded = _strict_call(plain, 0)
         if decoded is not None and not isinstance(decoded.call, str):
             return Decoded(decoded.call, len(block))
     return None
+
+
+def _unescaped_once(text: str) -> str:
+    try:
+        inner = _RAW_BREAKS.decode(f'"{text}"')
+    except ValueError:
+        return text.replace('\\"', '"')
+    return str(inner)
 
 
 def _value_at(text: str, at: int) -> Value:
@@ -193,6 +209,9 @@ def _value_at(text: str, at: int) -> Value:
         return read_lenient(text, at, complete=True)[0]
     except Unreadable:
         return None
+
+
+_HOLDS_JSON = re.compile(r"[\[{]\s*(?:[\"'{\[]|\d[\d,\s]*\]|[\]}])")
 
 
 # -- value -> call ----------------------------------------------------------------------------------------------------
@@ -290,17 +309,17 @@ def _in_object(value: dict[str, Value]) -> list[Value]:
 def _unpacked(text: str) -> Value:
     """The list or object that a string holds as JSON; else the string."""
     inner = text.strip()
-    if inner[:1] not in tuple("[{") or inner[-1:] not in tuple("]}"):
+    if not _HOLDS_JSON.match(inner):
         return text
-    try:
-        value, end = _RAW_BREAKS.raw_decode(inner)
-    except (ValueError, RecursionError):
+    for read in (_RAW_BREAKS.raw_decode, lambda text: read_lenient(text, 0, complete=True)):
         try:
-            value, end = read_lenient(inner, 0, complete=False) if inner[:2].rstrip()[-1:] in "\"'{[" else (text, 0)
-        except Unreadable:
-            return text
-    unpacked: Value = value
-    return unpacked if end == len(inner) else text
+            value, end = read(inner)
+        except (ValueError, RecursionError):
+            continue
+        if end == len(inner):
+            unpacked: Value = value
+            return unpacked
+    return text
 
 
 def _addresses(texts: Iterable[str]) -> Iterator[str]:

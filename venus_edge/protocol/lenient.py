@@ -23,8 +23,10 @@ _CLOSERS = _CLOSE_OBJECT + _CLOSE_LIST
 _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*[^*]{0,200}\*/)*+")
 _SEPARATORS = re.compile(r"(?:\s|[,，、;；]|//[^\n]*|/\*[^*]{0,200}\*/)*+")
 _COLON = re.compile(r"\s*(?:=>|[:：=])")
-_BARE_KEY = re.compile(r"[^\s:：=,，{}\[\]]{1,40}")
-_BARE_VALUE = re.compile(rf"[^,，\n{re.escape(_CLOSERS)}]+")
+_BARE_KEY = re.compile(r"([^\s:：=,，{}\[\]]{1,40})")
+_QUOTED_KEY = re.compile(rf"[{re.escape(_QUOTES)}]([^{re.escape(_QUOTES)}{{}}\[\]\n]{{1,40}})[{re.escape(_QUOTES)}]")
+_STOPS = {True: re.compile(rf"\\.|[{_DOUBLE}]", re.DOTALL), False: re.compile(rf"\\.|[{_SINGLE}]", re.DOTALL)}
+_BARE_VALUE = re.compile(rf"[^,，\n{re.escape(_CLOSERS + _OPEN_OBJECT + _OPEN_LIST + _DOUBLE)}]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROL = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _WORDS: dict[str, bool | None] = {
@@ -32,10 +34,19 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys(("null", "None", "NULL", "undefined", "NaN", "nil"), None),
 }
-# What may stand after the quote that ends a value: a closing bracket, or a comma and then the start of a value.
+# What may stand after the quote that ends a value; after any other, it is a quote inside the text.
 _AFTER_VALUE = re.compile(
-    rf"\s*(?:[{re.escape(_CLOSERS)}]|[,，、;；]\s*(?:[{re.escape(_QUOTES + _CLOSERS)}{{\[｛［\d-]|/[/*]|\Z"
-    r"|(?:true|false|null|None|True|False)\b|\w{1,40}\s*[:：=]))"
+    rf"""\s*(?:
+      [{re.escape(_CLOSERS)}]                                        # a closing bracket
+    | [,，、;；]\s*(?:                                               # a comma, and then the start of a value or key
+          [{re.escape(_QUOTES + _CLOSERS)}{{\[｛［\d-] | /[/*] | \Z
+        | (?:true|false|null|None|True|False)\b | \w{{1,40}}\s*[:：=]
+      )
+    | [{_DOUBLE}]\w{{1,40}}[{_DOUBLE}]\s*[:：]                       # no comma: a key,
+    | (?<=\n)[ \t]{{0,40}}[{re.escape(_QUOTES)}]                     # a quote on the next line,
+    | (?<=[ ])[{_DOUBLE}][^{_DOUBLE}\n]{{1,400}}[{_DOUBLE}]\s*[,\]]  # or another whole string
+    )""",
+    re.VERBOSE,
 )
 
 
@@ -71,7 +82,7 @@ class _Reader:
         if char in _OPEN_LIST:
             return self._list(depth)
         if char in _QUOTES:
-            return self._string(char, key=False)
+            return self._string(char)
         return self._bare()
 
     def _next(self, skip: re.Pattern[str]) -> str:
@@ -106,6 +117,9 @@ class _Reader:
                     break  # the list around this object ends, so the object does
                 self.at += 1
                 continue
+            if char in _OPEN_OBJECT:
+                self.at += 1  # an opening brace too many
+                continue
             key = self._key(char)
             pairs[key] = self.value(depth + 1)
         self.open_objects -= 1
@@ -130,26 +144,18 @@ class _Reader:
         return items
 
     def _key(self, char: str) -> str:
-        if char in _QUOTES:
-            key = self._string(char, key=True)
-        else:
-            found = _BARE_KEY.match(self.text, self.at)
-            if not found:
-                raise Unreadable("a key is missing")
-            key, self.at = found.group(), found.end()
-        colon = _COLON.match(self.text, self.at)
-        if not colon:
-            raise Unreadable(f"no value for {key!r}")
-        self.at = colon.end()
-        return key.strip()
+        found = (_QUOTED_KEY if char in _QUOTES else _BARE_KEY).match(self.text, self.at)
+        colon = _COLON.match(self.text, found.end()) if found else None
+        if found is None or (colon is None and char not in _QUOTES):
+            raise Unreadable("a key or its value is missing")
+        self.at = colon.end() if colon else found.end()
+        return found.group(1).strip()
 
-    def _string(self, opener: str, key: bool) -> str:
-        kind = _DOUBLE if opener in _DOUBLE else _SINGLE
-        stops = re.compile(rf"\\.|[{re.escape(kind)}]", re.DOTALL)
-        after = _COLON if key else _AFTER_VALUE
+    def _string(self, opener: str) -> str:
+        stops = _STOPS[opener in _DOUBLE]
         start = self.at + 1
         for found in stops.finditer(self.text, start):
-            if found.group()[0] != "\\" and (after.match(self.text, found.end()) or self._over(found.end())):
+            if found.group()[0] != "\\" and (_AFTER_VALUE.match(self.text, found.end()) or self._over(found.end())):
                 self.at = found.end()
                 return _unescaped(self.text[start : found.start()])
         return self._unterminated(start)

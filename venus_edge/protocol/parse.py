@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from venus_edge.protocol.calls import Decoded, decode_call, strict_call
+from venus_edge.protocol.calls import Decoded, decode_bare, decode_call
 from venus_edge.protocol.prompt import well_formed
 from venus_edge.values import Answer, Evidence, Malformed, Reply, ToolCall
 
@@ -45,14 +45,14 @@ def parse(text: str, finish: Finish = "stop") -> Reply:
     tags = _tags(body)
     turn = _turn(body, tags, whole=finish == "stop")
     deed = _deed(body, turn, tags, whole=finish == "stop")
-    return Reply(_prose(body[: turn.thought_end]), deed.action, _kept(body, opened, turn, deed))
+    return Reply(_unpaired(body[: turn.thought_end]).strip(), deed.action, _kept(body, opened, turn, deed))
 
 
 def abandoned(text: str, reason: str) -> Reply:
     """A reply that was stopped from outside: all of it is thought, and it does nothing."""
     body, opened = _body(well_formed(text))
     turn = _Turn(len(body), len(body), closed=False)
-    return Reply(_prose(body), Malformed(reason), _kept(body, opened, turn, _Deed(Malformed(reason))))
+    return Reply(_unpaired(body).strip(), Malformed(reason), _kept(body, opened, turn, _Deed(Malformed(reason))))
 
 
 # -- the shape of a turn ----------------------------------------------------------------------------------------------
@@ -106,10 +106,11 @@ def _closing(body: str, tags: Sequence[_Tag]) -> _Tag | None:
     such tag, else the first. (A thought that quotes its own closing tag, or was opened twice, has several.)"""
     first: _Tag | None = None
     followed: _Tag | None = None
-    for tag, after in zip(tags, [*tags[1:], None], strict=True):
+    for i, tag in enumerate(tags):
         if tag.kind != "think" or not tag.closes:
             continue
         first = first or tag
+        after = tags[i + 1] if i + 1 < len(tags) else None
         if after is None or after.kind == "think" or after.closes:
             continue
         if not body[tag.end : after.start].strip():
@@ -224,7 +225,7 @@ def _bare_call(body: str, turn: _Turn) -> Decoded | None:
     """A call without its opening tag, where it is all that follows a closed thought."""
     lead = re.compile(r"(?:\s|```\w*)*+").match(body, turn.rest)
     at = lead.end() if lead else turn.rest
-    decoded = strict_call(body, at) if turn.closed and body[at : at + 1] == "{" else None
+    decoded = decode_bare(body, at) if turn.closed else None
     return decoded if decoded and not re.sub(r"[\s`]|</tool_call>", "", body[decoded.end :]) else None
 
 
@@ -245,23 +246,20 @@ _STRAY_AT_START = re.compile(r"(?i)\A\s*(?:" + _THINK + r"\s*)++")
 _CLOSED = re.compile(r"[\s`}\]]{0,40}</tool_call>", re.IGNORECASE)
 
 
-def _without_strays(text: str) -> str:
-    """`text` with every further think tag taken out, or left as a word where it stands among words."""
-    return _worded(_STRAY_ON_ITS_LINE.sub(r"\1", _STRAY_AT_START.sub("", text)))
+def _unpaired(thought: str) -> str:
+    """`thought` without the think tags that open or close it once more; one among words is a word."""
+    return _STRAY_ON_ITS_LINE.sub(r"\1", _STRAY_AT_START.sub("", thought))
 
 
 def _worded(text: str) -> str:
+    """`text` with the tags that only the template and the tools may write as words in square brackets."""
     return _STRAY.sub(r"[\1\2]", text)
-
-
-def _prose(thought: str) -> str:
-    return _without_strays(thought).strip()
 
 
 def _kept(body: str, opened: str, turn: _Turn, deed: _Deed) -> str:
     """The turn as the conversation keeps it: one pair of think tags, and a call is the last thing in it and closed.
     Otherwise as generated, so that what the KV cache holds of it is still its prompt."""
-    thought = _without_strays(body[: turn.thought_end])
+    thought = _worded(_unpaired(body[: turn.thought_end]))
     rest = _worded(_kept_rest(body, turn.rest, deed))
     if turn.closed:
         return f"{opened}{thought}</think>{rest}"
