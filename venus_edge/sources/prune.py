@@ -1,0 +1,184 @@
+"""WHOLE PAGE -> WHAT IS WORTH READING. Our own pruner: the second opinion beside readability.
+
+In: a parsed page, which it changes. Out: the element that holds the content, without scripts, menus, footers, consent
+notices and lists of links that lead away. It judges structure (tags, roles, class names, link density), never a site.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lxml.html import HtmlElement
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_DEAD = _names(
+    "script style noscript template svg iframe object embed canvas audio video select textarea input link meta base"
+)
+_AWAY = ("nav", "footer", "aside", "dialog")
+_AWAY_ROLES = _names("navigation banner contentinfo complementary dialog alertdialog search menu menubar")
+_HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.I)
+_BOILERPLATE = re.compile(
+    r"(?:^|[\s_-])(?:nav(?:bar|igation)?|menus?|footer|site-?header|masthead|sidebar|side-?bar|breadcrumbs?|cookies?|consent|gdpr"
+    r"|share|sharing|social|related|recommend(?:ed|ations?)?|promo(?:tion)?s?|newsletter|subscribe|signup|advert(?:isement)?s?"
+    r"|ads?|banner|popup|modal|overlay|pagination|pager|toolbar|skip-?link|widget|sponsor(?:ed)?|toc|login|offscreen"
+    r"|screen-reader-text|sr-only|visually-?hidden)(?:$|[\s_-])",
+    re.I,
+)
+_BLOCK_TAGS = _names("div section ul ol table header form p span li dl")
+_KEEP_SHARE = 0.3  # a named block that holds this much of the page is the page
+_MAIN_SHARE = 0.35
+_ARTICLE_SHARE = 0.5
+_LINKED = 0.75  # of a link list's text is link text
+_SHORT_LINK = 45  # characters: menus have short links, lists of papers long ones
+
+
+def weight(element: HtmlElement) -> int:
+    """The characters of an element's text, white space aside."""
+    return sum(len(t.strip()) for t in element.itertext(with_tail=True) if isinstance(t, str))
+
+
+def whole(root: HtmlElement) -> HtmlElement:
+    """The whole body without what is no text at all: scripts, styles, hidden elements, menus and footers stay out."""
+    body = root.find(".//body")
+    return body if body is not None else root
+
+
+def without_script(root: HtmlElement) -> str:
+    """What the page says in <noscript>. Where that is more than the rest says, it becomes the page: forums and
+    catalogues keep a copy there for readers like us."""
+    asides = [n for n in root.iter("noscript") if next(n.iterancestors("head"), None) is None]
+    text = "\n".join(" ".join(n.itertext()) for n in asides)
+    body = whole(root)
+    scripts = sum(len(s.text or "") for s in body.iter("script", "style"))
+    if len(text) > 400 and len(text) * 2 > weight(body) - scripts:
+        for element in asides:
+            element.tag = "div"
+    return text
+
+
+def clean(root: HtmlElement) -> None:
+    """Takes out what no reader sees."""
+    for form in list(root.iter("form")):
+        _settle(form)
+    for element in list(root.iter(*_DEAD)):
+        _drop(element)
+    for element in root.xpath("//*[@hidden or @style or @aria-hidden='true']"):
+        hidden = element.get("hidden") is not None and element.get("hidden") != "until-found"
+        if hidden or element.get("aria-hidden") == "true" or _HIDDEN.search(element.get("style") or ""):
+            _drop(element)
+    for element in list(root.iter("button")):
+        if not _is_heading_button(element):
+            _drop(element)
+
+
+def _settle(form: HtmlElement) -> None:
+    """A form with something to read in it is a part of the page (some sites wrap the whole page in one); a form that
+    only asks is not."""
+    controls = sum(1 for e in form.iter("input", "select", "textarea") if e.get("type") != "hidden")
+    asked = sum(weight(e) for e in form.iter("label", "legend", "button", "option"))
+    if weight(form) - asked > 40 + 100 * controls or (not controls and form.find(".//p") is not None):
+        form.tag = "div"
+    elif controls and form.find(".//input[@type='password']") is None:
+        _drop(form)
+
+
+def _is_heading_button(element: HtmlElement) -> bool:
+    """The question of an accordion is a button with text; a control is one or two words."""
+    parent = element.getparent()
+    in_heading = parent is not None and parent.tag in ("h2", "h3", "h4", "h5", "dt", "summary")
+    return in_heading or len("".join(element.itertext()).split()) > 4
+
+
+def prune(root: HtmlElement) -> HtmlElement:
+    """The content of a cleaned page."""
+    body = whole(root)
+    total = weight(body) or 1
+    for element in list(_away(body)):
+        if element is not body and weight(element) < total * _KEEP_SHARE:
+            _drop(element)
+    _drop_named(body, total)
+    content = _main(body)
+    _drop_link_lists(content)
+    return content
+
+
+def _away(body: HtmlElement) -> Iterator[HtmlElement]:
+    yield from body.iter(*_AWAY)
+    for element in body.xpath(".//*[@role]"):
+        if (element.get("role") or "").strip().lower() in _AWAY_ROLES:
+            yield element
+    for form in body.iter("form"):
+        if form.get("role") == "search":
+            yield form
+
+
+def _drop_named(body: HtmlElement, total: int) -> None:
+    for element in list(body.iter(*_BLOCK_TAGS)):
+        names = f"{element.get('class') or ''} {element.get('id') or ''}"
+        if (
+            len(names) > 1
+            and _BOILERPLATE.search(names)
+            and weight(element) < total * _KEEP_SHARE
+            and _is_aside(element)
+        ):
+            _drop(element)
+
+
+def _is_aside(element: HtmlElement) -> bool:
+    return element.find(".//h1") is None and element.find(".//main") is None
+
+
+def _main(body: HtmlElement) -> HtmlElement:
+    total = weight(body) or 1
+    mains = body.xpath(".//main | .//*[@role='main']")
+    if mains and weight(mains[0]) >= total * _MAIN_SHARE:
+        return mains[0]
+    articles = [a for a in body.iter("article") if next(a.iterancestors("article"), None) is None]
+    if len(articles) == 1 and weight(articles[0]) >= total * _ARTICLE_SHARE:
+        return articles[0]
+    return body
+
+
+def _drop_link_lists(content: HtmlElement) -> None:
+    """Takes out lists of short links, but for the last one: a page that is a list of links is read as one."""
+    total = weight(content) or 1
+    for element in list(content.iter("ul", "ol")):
+        inner = next(element.iterancestors("ul", "ol", "table"), None) is not None
+        small = weight(element) < total * _KEEP_SHARE
+        if small and not inner and _is_link_list(element) and not _is_reference_list(element):
+            _drop(element)
+
+
+def _is_reference_list(element: HtmlElement) -> bool:
+    """A list inside an article that leads to other sites: the article's references."""
+    if next(element.iterancestors("article"), None) is None:
+        return False
+    links = [a.get("href") or "" for a in element.iter("a")]
+    return sum(str(h).startswith(("http://", "https://")) for h in links) * 2 > len(links)
+
+
+def _is_link_list(element: HtmlElement) -> bool:
+    links = [weight(a) for a in element.iter("a")]
+    text = weight(element)
+    return bool(links) and sum(links) > text * _LINKED and sum(links) < len(links) * _SHORT_LINK
+
+
+def _drop(element: HtmlElement) -> None:
+    """Takes an element out; the text after it stays."""
+    parent = element.getparent()
+    if parent is None:
+        return
+    if element.tail:
+        before = element.getprevious()
+        if before is not None:
+            before.tail = (before.tail or "") + element.tail
+        else:
+            parent.text = (parent.text or "") + element.tail
+    parent.remove(element)
