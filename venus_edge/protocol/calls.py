@@ -35,10 +35,11 @@ _RAW_BREAKS = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=la
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A call, or in words why it is none; `end` is the position after what was read."""
+    """A call, or in words why it is none; `start` and `end` enclose what was read."""
 
     call: ToolCall | str
     end: int
+    start: int = 0
 
 
 # -- text -> call -----------------------------------------------------------------------------------------------------
@@ -96,7 +97,7 @@ def decode_bare(text: str, at: int) -> Decoded | None:
     """The call that stands at `at` without tags, if it is JSON to the letter or the XML shape, and of a known tool."""
     window = text[at : at + MAX_CALL]
     decoded = _strict_call(window, 0) if window[:1] == "{" else _xml_call(window, 0, complete=False)
-    return None if decoded is None or isinstance(decoded.call, str) else Decoded(decoded.call, at + decoded.end)
+    return None if decoded is None or isinstance(decoded.call, str) else Decoded(decoded.call, at + decoded.end, at)
 
 
 def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:

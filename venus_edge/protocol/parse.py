@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from venus_edge.protocol.calls import Decoded, decode_bare, decode_call
 from venus_edge.protocol.prompt import well_formed
@@ -58,8 +58,7 @@ def abandoned(text: str, reason: str) -> Reply:
 # -- the shape of a turn ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Tag:
+class _Tag(NamedTuple):
     kind: Literal["think", "call", "answer"]
     closes: bool
     start: int
@@ -81,9 +80,10 @@ def _body(text: str) -> tuple[str, str]:
     body = text[opening.end() :] if opening else text
     runs_on = _RUNS_ON.search(body)
     body = body[: runs_on.end()] if runs_on else body
-    while body.endswith(_ENDS):
-        body = body[: body.rindex("<|")]
-    return body, "<think>" if opening else "<think>\n"
+    end = len(body)
+    while body.endswith(_ENDS, 0, end):
+        end = body.rindex("<|", 0, end)
+    return body[:end], "<think>" if opening else "<think>\n"
 
 
 def _tags(body: str) -> list[_Tag]:
@@ -174,11 +174,11 @@ def _is_blank(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Deed:
-    """The action; for a call also where its block ends, and whether it had an opening tag."""
+    """The action; for a call also where what stands in its tags ends, and where that starts if it has no tags."""
 
     action: ToolCall | Answer | Malformed
     end: int | None = None
-    tagged: bool = True
+    bare_start: int | None = None
 
 
 def _deed(body: str, turn: _Turn, tags: Sequence[_Tag], whole: bool) -> _Deed:
@@ -202,7 +202,7 @@ def _deed(body: str, turn: _Turn, tags: Sequence[_Tag], whole: bool) -> _Deed:
         return _Deed(answer)
     bare = None if wrong else _bare_call(body, turn)
     if bare and not isinstance(bare.call, str):
-        return _Deed(bare.call, bare.end, tagged=False)
+        return _Deed(bare.call, bare.end, bare.start)
     return _Deed(Malformed(wrong or _why_nothing(body, turn, tags, whole), cut=not whole))
 
 
@@ -271,8 +271,8 @@ def _kept_rest(body: str, start: int, deed: _Deed) -> str:
     if deed.end is None:
         return body[start:]
     closed = _CLOSED.match(body, deed.end)
-    if not deed.tagged:
-        return f"\n\n<tool_call>\n{body[start : deed.end].strip()}\n</tool_call>"
+    if deed.bare_start is not None:
+        return f"\n\n<tool_call>\n{body[deed.bare_start : deed.end]}\n</tool_call>"
     if not closed:
         return f"{body[start : deed.end].rstrip()}\n</tool_call>"
     return body[start : closed.end()] if body[closed.end() :].strip() else body[start:]
