@@ -1,0 +1,118 @@
+"""How a model is opened, and what that takes of memory. Pure arithmetic and checks; nothing is opened here.
+
+In: options, a GGUF's metadata. Out: bytes, or the one line that says why it will not do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from venus_edge.errors import EngineError, UsageError
+
+# name -> (ggml's number, bytes for a block of 32 values)
+KV_TYPES: dict[str, tuple[int, int]] = {"f16": (1, 64), "q8_0": (8, 34), "q4_0": (2, 18)}
+
+GIB = 1024**3
+_COMPUTE = 307 * 1024**2  # llama.cpp's work buffers for the 4B geometry at 512 tokens a batch (measured)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How a model is opened. None: chosen here.
+
+    n_ctx           window of the conversation, in tokens
+    n_ctx_reading   cells beside it for a second sequence that reads pages (0: none)
+    n_batch         most tokens of one call of llama.cpp; n_ubatch: of one pass through the model
+    n_threads       threads that generate, n_threads_batch: that read the prompt
+    n_gpu_layers    layers on the GPU, -1 all; None: all if the build can
+    type_k, type_v  KV types by name (`KV_TYPES`); V as K if None
+    flash_attention None: as llama.cpp finds best; always on where V is quantized, which needs it
+    reserve         tokens that must be free for a reply, or the prompt is refused; None: a 16th of the window, at most
+                    2,000. The agent stops its research long before.
+    """
+
+    n_ctx: int = 32_768
+    n_ctx_reading: int = 4_096
+    n_batch: int = 512
+    n_ubatch: int = 512
+    n_threads: int | None = None
+    n_threads_batch: int | None = None
+    n_gpu_layers: int | None = None
+    type_k: str = "f16"
+    type_v: str | None = None
+    flash_attention: bool | None = None
+    reserve: int | None = None
+
+    @property
+    def values_type(self) -> str:
+        return self.type_k if self.type_v is None else self.type_v
+
+    @property
+    def flash(self) -> int:
+        """llama.cpp's number: -1 auto, 0 off, 1 on."""
+        if self.values_type != "f16":
+            return 1
+        return -1 if self.flash_attention is None else int(self.flash_attention)
+
+    @property
+    def room(self) -> int:
+        """The least tokens that a reply must have."""
+        return min(2_000, self.n_ctx // 16) if self.reserve is None else self.reserve
+
+
+def check(options: EngineOptions) -> None:
+    """Raises UsageError for options that cannot be meant."""
+    for name in (options.type_k, options.values_type):
+        if name not in KV_TYPES:
+            raise UsageError(f"unknown KV type {name!r}; known: {', '.join(KV_TYPES)}")
+    if options.flash_attention is False and options.values_type != "f16":
+        raise UsageError(
+            f"a {options.values_type} V cache needs flash attention, which is switched off: leave it on, or V at f16"
+        )
+    if options.n_ctx < 256:
+        raise UsageError(f"a window of {options.n_ctx} tokens holds no conversation: give --context at least 2048")
+    if options.n_ctx_reading < 0 or options.n_batch < 1 or options.n_ubatch < 1:
+        raise UsageError("n_ctx_reading must be 0 or more, n_batch and n_ubatch at least 1")
+
+
+def check_window(options: EngineOptions, n_ctx_train: int) -> None:
+    """Raises UsageError for a window beyond what the model was trained for, where it writes nonsense."""
+    if 0 < n_ctx_train < options.n_ctx:
+        raise UsageError(
+            f"a window of {options.n_ctx:,} tokens is beyond the {n_ctx_train:,} that this model was made for: "
+            f"give --context {n_ctx_train} or less"
+        )
+
+
+def kv_bytes(options: EngineOptions, metadata: Mapping[str, str]) -> int:
+    """The size of the KV cache, both sequences; 0 if the metadata does not tell the geometry."""
+    arch = metadata.get("general.architecture", "")
+
+    def number(key: str) -> int:
+        text = metadata.get(f"{arch}.{key}", "")
+        return int(text) if text.isdigit() else 0
+
+    heads, width = number("attention.head_count"), number("embedding_length")
+    size = width // heads if heads else 0
+    keys = number("attention.key_length") or size
+    values = number("attention.value_length") or size
+    kv_heads = number("attention.head_count_kv") or heads
+    per_token = kv_heads * (keys * KV_TYPES[options.type_k][1] + values * KV_TYPES[options.values_type][1]) // 32
+    return number("block_count") * per_token * (options.n_ctx + options.n_ctx_reading)
+
+
+def check_memory(options: EngineOptions, metadata: Mapping[str, str], available: int) -> None:
+    """Raises EngineError if the KV cache does not fit into `available` bytes: the system would kill us over it."""
+    need = kv_bytes(options, metadata)
+    if available and need + min(need, _COMPUTE) > available:
+        raise EngineError(memory_line(options, need, f"{available / GIB:.1f} GiB are free"))
+
+
+def memory_line(options: EngineOptions, need: int, why: str) -> str:
+    """The one line for a context that does not fit: the window, what it takes, and both remedies."""
+    kinds = options.type_k if options.type_k == options.values_type else f"{options.type_k}/{options.values_type}"
+    return (
+        f"a window of {options.n_ctx:,} tokens takes {need / GIB:.1f} GiB of memory with {kinds} KV, and {why}: "
+        "give a smaller --context" + ("" if options.values_type == "q4_0" else ", or --kv-type q8_0 or q4_0")
+    )
