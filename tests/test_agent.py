@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date
 
 import pytest
-from venus_edge.engine.scripted import ScriptedEngine
+from venus_edge.engine.scripted import ScriptedEngine, ScriptedGeneration
 
 from venus_edge.agent import GREEDY_RETRY_TEMPERATURE, Agent, Config
-from venus_edge.engine import Sampling
+from venus_edge.engine import Request, Sampling
 from venus_edge.errors import EngineError
 from venus_edge.events import AttemptDropped, AttemptStarted, Event, Failed, Finished, LimitReached, Streamed
 from venus_edge.guards import Limits
@@ -61,13 +60,16 @@ def told(text: str) -> Message:
 
 
 class NotedTools:
-    """Tools that answer from a table and remember what was asked."""
+    """Tools that answer from a table and remember what was asked; each call takes `seconds` on their clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 0.0) -> None:
         self.calls: list[ToolCall] = []
+        self.now = 0.0
+        self._seconds = seconds
 
     def call(self, call: ToolCall, question: str) -> ToolResult:
         self.calls.append(call)
+        self.now += self._seconds
         if isinstance(call, SearchCall):
             return ToolResult(f"hits for {call.queries[0]}")
         return ToolResult("page text", readings=(PageReading(PAGE.url, Evidence("Lit in 1916.", "1916"), PAGE),))
@@ -77,12 +79,11 @@ def play(
     replies: list[str | tuple[str, str]],
     limits: Limits = Limits(),  # noqa: B008  (frozen)
     sampling: Sampling = Sampling(max_tokens=15_000),  # noqa: B008  (frozen)
-    clock: Iterator[float] | None = None,
+    tool_seconds: float = 0.0,
     n_ctx: int = 1_000_000,
 ) -> tuple[RunResult, list[Event], ScriptedEngine, NotedTools]:
-    engine, tools = ScriptedEngine(replies, n_ctx=n_ctx), NotedTools()
-    ticks = clock or iter(lambda: 0.0, 1.0)
-    events = list(Agent(engine, tools, Config(TODAY, sampling, limits), lambda: next(ticks)).run(QUESTION))
+    engine, tools = ScriptedEngine(replies, n_ctx=n_ctx), NotedTools(tool_seconds)
+    events = list(Agent(engine, tools, Config(TODAY, sampling, limits), lambda: tools.now).run(QUESTION))
     last = events[-1]
     assert isinstance(last, Finished)
     return last.result, events, engine, tools
@@ -174,7 +175,8 @@ def test_the_turn_limit_asks_for_the_answer_in_place_of_the_last_tool_reply(
         kept(search("b")),
         told(
             "You've reached the maximum number of tool calls. "
-            "Based on the information and knowledge you have gathered, please provide the entire final answer in `<answer></answer>` tags now."
+            "Based on the information and knowledge you have gathered, "
+            "please provide the entire final answer in `<answer></answer>` tags now."
         ),
         kept(last),
     )
@@ -197,17 +199,20 @@ def test_the_token_limit_asks_for_the_answer_after_the_turn_that_passed_it(last:
 
 
 def test_the_time_limit_asks_for_the_answer_and_is_named_timeout() -> None:
-    times = iter([0.0, *[1.0] * 30, *[99.0] * 1000])
-    result, events, _, _ = play([search("a"), search("b"), search("c"), *[ANSWER] * 3], Limits(seconds=50), clock=times)
-    assert [e.limit for e in events if isinstance(e, LimitReached)] == ["seconds"]
-    assert (result.termination, result.prediction) == ("timeout", "1916")
+    result, events, _, _ = play([search("a"), search("b"), ANSWER], Limits(seconds=50), tool_seconds=30)
+    assert [e for e in events if isinstance(e, LimitReached)] == [LimitReached(2, "time")]
+    assert result.messages[4:] == (kept(search("b")), told(prompt.TIME_LIMIT_TEXT), kept(ANSWER))
+    assert (result.termination, result.prediction, result.elapsed_seconds) == ("timeout", "1916", 60)
 
 
-def test_time_that_runs_out_in_the_first_turn_never_replaces_the_question() -> None:
+def test_time_that_runs_out_while_a_turn_is_written_ends_it_there_and_never_replaces_the_question() -> None:
     times = iter([0.0, *[99.0] * 1000])
-    result, _, _, _ = play([search("a"), ANSWER], Limits(seconds=50), clock=times)
-    assert result.messages[1:] == (Message("user", QUESTION), told(prompt.TIME_LIMIT_TEXT), kept(ANSWER))
-    assert result.termination == "timeout"
+    engine = ScriptedEngine([search("a"), ANSWER])
+    run = Agent(engine, NotedTools(), Config(TODAY, limits=Limits(seconds=50)), lambda: next(times)).run(QUESTION)
+    *_, last = run
+    assert isinstance(last, Finished)
+    assert last.result.messages[1:] == (Message("user", QUESTION), told(prompt.TIME_LIMIT_TEXT), kept(ANSWER))
+    assert (last.result.termination, last.result.tool_call_count) == ("timeout", 0)
 
 
 def test_a_cut_call_is_never_run_and_a_cut_answer_is_marked() -> None:
@@ -245,7 +250,7 @@ def test_a_greedy_retry_is_not_greedy() -> None:
 
 def test_an_engine_that_fails_ends_the_run_with_what_it_has() -> None:
     class Broken(ScriptedEngine):
-        def generate(self, request: object) -> object:  # type: ignore[override]
+        def generate(self, request: Request) -> ScriptedGeneration:
             raise EngineError("no memory for the batch; lower --context")
 
     events = list(Agent(Broken([]), NotedTools(), Config(TODAY)).run(QUESTION))

@@ -39,12 +39,12 @@ GREEDY_RETRY_TEMPERATURE = 0.7  # a greedy retry would write the same reply agai
 FORCED: dict[LimitKind, str] = {
     "tokens": prompt.TOKEN_LIMIT_TEXT,
     "turns": prompt.TURN_LIMIT_TEXT,
-    "seconds": prompt.TIME_LIMIT_TEXT,
+    "time": prompt.TIME_LIMIT_TEXT,
 }
 ENDED: dict[LimitKind, tuple[Termination, Termination]] = {  # with an answer, without one (PROTOCOL 4.8)
     "tokens": ("answered_token_limit", "token_limit_no_answer"),
     "turns": ("answered_max_steps", "max_steps"),
-    "seconds": ("timeout", "timeout"),
+    "time": ("timeout", "timeout"),
 }
 
 
@@ -81,7 +81,7 @@ class _Attempt:
     text: str
     finish: Finish
     usage: Usage
-    loop: guards.Loop | None = None
+    looped: bool = False
     late: bool = False
 
 
@@ -173,24 +173,23 @@ class Agent:
 
     def _sample(self, state: _State, number: int, final: bool) -> Generator[Event, None, _Attempt]:
         generation = self._engine.generate(Request(state.prompt, self._sampling(state, number, final), STOP))
-        watch, classifier = guards.LoopWatch(), stream.Classifier()
+        watch, classifier = guards.LoopWatch(), stream.Splitter()
         parts: list[str] = []
-        loop, late = None, False
+        looped = late = False
         try:
             for text in generation:
                 parts.append(text)
                 yield from (Streamed(kind, shown) for kind, shown in classifier.feed(text))
-                loop = watch.feed(text)
+                looped = watch.feed(text)
                 late = not final and self._seconds(state) >= self._config.limits.seconds
-                if loop or late:
+                if looped or late:
                     break
             yield from (Streamed(kind, shown) for kind, shown in classifier.end())
         finally:
             generation.close()
         whole = "".join(parts)
-        return _Attempt(
-            whole, generation.finish or "cancelled", generation.usage, loop or guards.find_loop(whole), late
-        )
+        looped = looped or guards.find_loop(whole) is not None
+        return _Attempt(whole, generation.finish or "cancelled", generation.usage, looped, late)
 
     def _sampling(self, state: _State, number: int, final: bool) -> Sampling:
         """This attempt's sampling: its own seed, and no more tokens than the window has room for."""
@@ -211,19 +210,17 @@ class Agent:
 
     @staticmethod
     def _parsed(attempt: _Attempt) -> Reply:
-        """The reply; of one that runs in circles the first round only, which is never a call or an answer."""
-        if attempt.loop is None:
-            return parse.parse(attempt.text, attempt.finish)
-        unit = attempt.loop.unit
-        reply = parse.parse(attempt.text[: attempt.text.find(unit) + len(unit)], "length")
-        return replace(reply, action=Malformed(f"runs in circles: {unit!r}"))
+        """The reply; of one that runs in circles only what came before, which is never a call or an answer."""
+        if attempt.looped:
+            return parse.abandoned(guards.before_loop(attempt.text), "the reply runs in circles")
+        return parse.parse(attempt.text, attempt.finish)
 
     def _objection(self, state: _State, attempt: _Attempt, reply: Reply, final: bool) -> tuple[DropReason, str] | None:
         """Why the reply may not enter the conversation, if there is a reason; counts what it finds."""
         match reply.action:
             case Malformed(reason, cut):
                 state.parse_errors += 1
-                return ("repetition" if attempt.loop else "output limit" if cut else "malformed"), reason
+                return ("repetition" if attempt.looped else "output limit" if cut else "malformed"), reason
             case Answer():
                 return None
             case call if final:

@@ -13,7 +13,7 @@ from venus_edge.values import DialectName, Reply, RunResult, ToolCall, ToolResul
 
 StreamKind = Literal["thinking", "call", "answer", "text"]
 DropReason = Literal["malformed", "repetition", "repeated call", "output limit"]
-LimitKind = Literal["turns", "seconds", "tokens"]
+LimitKind = Literal["turns", "tokens", "time"]
 
 
 @dataclass(frozen=True, slots=True)

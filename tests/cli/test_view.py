@@ -71,7 +71,7 @@ LINES: list[tuple[Event, list[str]]] = [
     ),
     (ToolReturned(2, VISIT, ToolResult("url must not be empty"), 0.1), ["    url must not be empty"]),
     (AttemptDropped(2, 1, "malformed", "no call", "..."), ["[2] attempt 1 dropped (malformed): no call"]),
-    (LimitReached(3, "seconds"), ["[3] time limit reached: asking for the answer"]),
+    (LimitReached(3, "time"), ["[3] time limit reached: asking for the answer"]),
     (Failed(3, "no memory"), ["failed: no memory"]),
     (Finished(RESULT), ["answered max steps: 3 turns, 2 tool calls, 1,234 tokens, 5.2 s"]),
 ]

@@ -32,7 +32,7 @@ from venus_edge.values import Evidence, Found, PageReading, RunResult, SearchCal
 
 THINKING_LINES = 4
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_LIMITS = {"turns": "turn limit reached", "tokens": "the context window is nearly full", "seconds": "time limit reached"}
+_LIMITS = {"turns": "turn limit reached", "tokens": "the context window is nearly full", "time": "time limit reached"}
 
 
 class View(Protocol):
