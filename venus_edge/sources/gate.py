@@ -112,6 +112,15 @@ class Entry:
     address: str = ""
 
 
+@dataclass(slots=True)
+class Use:
+    """What a library with its own sockets says of a request: it goes into the ledger when the request is over."""
+
+    outcome: str = "failed"
+    sent: int = 0
+    received: int = 0
+
+
 class Ledger:
     """What left the machine. Threads write into it."""
 
@@ -162,16 +171,15 @@ class Gate:
         )
 
     @contextmanager
-    def permit(self, host: str, port: int, purpose: str) -> Iterator[None]:
+    def permit(self, host: str, port: int, purpose: str) -> Iterator[Use]:
         """Leave for a library that opens its own sockets: the policy is checked and the ledger written, but its
         connections are not pinned. Raises Refusal."""
         self._check(host, port, purpose)
-        outcome = "failed"
+        use = Use()
         try:
-            yield
-            outcome = "ok"
+            yield use
         finally:
-            self.ledger.write(Entry(host, port, purpose, outcome))
+            self.ledger.write(Entry(host, port, purpose, use.outcome, use.sent, use.received))
 
     def addresses(self, host: str, port: int, purpose: str, deadline: float) -> list[IPAddress]:
         """The addresses of `host`, every one of them checked. Raises Refusal, or httpcore2's ConnectError."""

@@ -1,0 +1,258 @@
+"""QUERY -> HITS, by the ddgs package, or by duckduckgo_search where only that is installed: no key is needed.
+
+ddgs asks DuckDuckGo, then Brave, Mojeek, Startpage and Yahoo, one after the other until one has results.
+duckduckgo_search 8, whatever its name says, asks www.bing.com. Both bring sockets of their own: the gate's policy is
+asked and its ledger written for each request, but their connections are not pinned. ddgs itself tells a refusal as
+"No results found."; the replies are watched here, so that refused, empty and unreachable stay three things.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from venus_edge.sources.deadline import within
+from venus_edge.sources.gate import Gate, Refusal
+from venus_edge.sources.language import market
+from venus_edge.values import Failure, Found, Hit, Trouble
+
+BACKENDS = "duckduckgo,brave,mojeek,startpage,yahoo"
+_REFUSING = frozenset((202, 301, 302, 400, 401, 403, 418, 429, 503))
+_CHECK = re.compile(
+    r"captcha|one (?:more|last) step|unusual traffic|are you (?:a )?(?:human|robot)|anomaly|challenge-form|verify you are"
+    r"|not a robot|验证|驗證|人机",
+    re.I,
+)
+_NOTHING = re.compile(
+    r"no (?:more |web )?(?:results?|pages)\b|did(?: not|n['’]t) (?:match|find)|not found any|nothing (?:was )?found"
+    r"|couldn['’]t find|没有找到|未找到|没有结果|沒有(?:找到|結果)|見つかりません|検索結果はありません|검색결과가 없|ничего не найдено",
+    re.I,
+)
+
+REFUSED = Failure(
+    Trouble.REFUSED, "search service refused (rate limit or check page): this does not mean there is nothing"
+)
+UNCLEAR = Failure(Trouble.REFUSED, "nothing found, or the search service refused: it does not say which")
+EMPTY = Failure(Trouble.EMPTY, "nothing found")
+OFFLINE = Failure(Trouble.OFFLINE, "offline: the web is not searched")
+MISSING = Failure(
+    Trouble.REFUSED, "web search is not installed: pip install ddgs (search in a local corpus works without it)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How one request to a search service ended: a status and text, or an `error` that names what happened instead."""
+
+    status: int = 0
+    text: str = ""
+    error: str = ""
+
+
+Log = list[Seen]
+Asker = Callable[[str, str, int, float, Log], list[dict[str, str]]]  # query, region, limit, deadline, log -> results
+
+
+@dataclass(frozen=True, slots=True)
+class DdgsSearch:
+    """Searches the web. `region` "" means: by the query's script. `pauses` are the seconds before each further try
+    after a refusal, as far as the deadline of `seconds` leaves room for them."""
+
+    gate: Gate
+    region: str = ""
+    seconds: float = 20.0
+    backends: str = BACKENDS
+    pauses: tuple[float, ...] = (2.0, 10.0)
+    sleep: Callable[[float], None] = time.sleep
+    jitter: Callable[[], float] = field(default=lambda: random.uniform(0.8, 1.2))
+
+    def search(self, query: str, limit: int = 10) -> Found:
+        """The results of `query`, sent as it is, or the failure that says why there are none."""
+        if not query.strip():
+            return Found(query, failure=Failure(Trouble.BAD_QUERY, "the query is empty"))
+        if self.gate.policy.offline:
+            return Found(query, failure=OFFLINE)
+        ask = self._asker()
+        if ask is None:
+            return Found(query, failure=MISSING)
+        return self._tried(ask, query, limit, time.monotonic() + self.seconds)
+
+    def _tried(self, ask: Asker, query: str, limit: int, deadline: float) -> Found:
+        """One try, and further ones after refusals while there is time."""
+        outcome = _outcome(ask, query, self.region or market(query).region, limit, deadline)
+        for pause in self.pauses:
+            pause *= self.jitter()  # noqa: PLW2901 - so that many agents do not come back at once
+            if outcome.failure != REFUSED or time.monotonic() + pause >= deadline:
+                break
+            self.sleep(pause)
+            outcome = _outcome(ask, query, self.region or market(query).region, limit, deadline)
+        return outcome
+
+    def _asker(self) -> Asker | None:
+        """How the installed package is asked; None if there is none."""
+        for make in (self._engines, self._ddgs, self._duckduckgo_search):
+            try:
+                return make()
+            except ImportError:
+                continue
+        return None
+
+    # -- ddgs, engine by engine
+
+    def _engines(self) -> Asker:
+        """ddgs's engines, asked by ourselves: its own thread pool would outlive the deadline, and the process."""
+        engines: dict[str, Any] = importlib.import_module("ddgs.engines").ENGINES["text"]
+        named = [engines[name] for name in self.backends.split(",") if name in engines]
+
+        def ask(query: str, region: str, limit: int, deadline: float, log: Log) -> list[dict[str, str]]:
+            found: list[dict[str, str]] = []
+            for engine in named:
+                left = deadline - time.monotonic()
+                if found or left <= 0:
+                    break
+                asked = engine(proxy=None, timeout=max(1, round(min(left, self.seconds / 2))), verify=True)
+                asked.http_client = _Watched(asked.http_client, self.gate, log)
+                found = [vars(r) for r in _results(partial(asked.search, query, region=region), log)]
+            return found[:limit]
+
+        return ask
+
+    # -- the packages through their front doors
+
+    def _ddgs(self) -> Asker:
+        """A ddgs without engines to be asked one by one."""
+        make = importlib.import_module("ddgs").DDGS
+
+        def ask(query: str, region: str, limit: int, deadline: float, log: Log) -> list[dict[str, str]]:
+            timeout = max(1, round(deadline - time.monotonic()))
+            with self.gate.permit("html.duckduckgo.com", 443, "search"):
+                search = make(timeout=timeout).text
+                return _results(
+                    lambda: search(query, region=region, max_results=limit, backend=self.backends), log, unclear=True
+                )
+
+        return ask
+
+    def _duckduckgo_search(self) -> Asker:
+        make = importlib.import_module("duckduckgo_search").DDGS
+
+        def ask(query: str, region: str, limit: int, deadline: float, log: Log) -> list[dict[str, str]]:
+            timeout = max(1, round(deadline - time.monotonic()))
+            with self.gate.permit("www.bing.com", 443, "search"), _quiet():
+                search = make(timeout=timeout).text
+                return _results(lambda: search(query, region=region, max_results=limit), log, unclear=True)
+
+        return ask
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """duckduckgo_search warns of its new name and sets the process's warning filter: both end here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class _Watched:
+    """An engine's HTTP client: asks the gate, and notes how each request ended."""
+
+    def __init__(self, inner: Any, gate: Gate, log: Log) -> None:
+        self._inner, self._gate, self._log = inner, gate, log
+
+    @property
+    def client(self) -> Any:
+        return self._inner.client
+
+    def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> Any:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        with self._gate.permit(parts.hostname or "", port, "search") as use:
+            response = self._inner.request(method, url, *args, **kwargs)
+            use.received = len(response.content)
+            use.outcome = f"status {response.status_code}"
+            self._log.append(Seen(response.status_code, response.text))
+        return response
+
+    def get(self, url: str, *args: Any, **kwargs: Any) -> Any:
+        return self.request("GET", url, *args, **kwargs)
+
+    def post(self, url: str, *args: Any, **kwargs: Any) -> Any:
+        return self.request("POST", url, *args, **kwargs)
+
+
+def _results(work: Callable[[], Any], log: Log, unclear: bool = False) -> list[Any]:
+    """The results of one search; what it raises goes into the log. `unclear`: an empty list may be a refusal."""
+    try:
+        found = list(work() or ())
+    except Refusal:
+        raise
+    except Exception as error:  # noqa: BLE001 - these packages let through whatever their parsers and sockets raise
+        if isinstance(error.__cause__, Refusal):
+            raise error.__cause__ from None
+        log.append(Seen(error=f"{type(error).__name__} {type(error.args[0]).__name__ if error.args else ''}: {error}"))
+        return []
+    if unclear and not found:
+        log.append(Seen(error="No results found."))
+    return found
+
+
+# -- what it came to -------------------------------------------------------------------------------------------------
+
+
+def _outcome(ask: Asker, query: str, region: str, limit: int, deadline: float) -> Found:
+    log: Log = []
+    try:
+        results = within(deadline, lambda: ask(query, region, limit, deadline, log))
+    except TimeoutError:
+        return Found(query, failure=Failure(Trouble.TIMEOUT, "search timed out: the search service did not answer"))
+    except Refusal as refusal:
+        return Found(query, failure=refusal.failure)
+    hits = _hits(results, limit)
+    return Found(query, hits) if hits else Found(query, failure=judged(tuple(log)))
+
+
+def _hits(results: list[dict[str, str]], limit: int) -> tuple[Hit, ...]:
+    """Results as values, each address once. What has no web address is no result."""
+    hits = (Hit(str(r.get("title", "")), str(r.get("href", "")), str(r.get("body", ""))) for r in results)
+    by_url = {hit.url: hit for hit in reversed([h for h in hits if h.url.startswith(("http://", "https://"))])}
+    return tuple(reversed(by_url.values()))[:limit]
+
+
+def judged(seen: tuple[Seen, ...]) -> Failure:
+    """Why there are no results. One service that says so outweighs others that refused: there is nothing."""
+    kinds = [_kind(s) for s in seen]
+    for kind, failure in ((Trouble.EMPTY, EMPTY), (Trouble.REFUSED, REFUSED)):
+        if kind in kinds:
+            return failure
+    if kinds and all(kind is Trouble.TIMEOUT for kind in kinds):
+        return Failure(Trouble.TIMEOUT, "search service timed out or is unreachable")
+    return UNCLEAR
+
+
+def _kind(seen: Seen) -> Trouble | None:
+    """What one reply means; None where it does not say."""
+    if seen.error:
+        return _kind_of_error(seen.error)
+    if seen.status in _REFUSING or not seen.text.strip() or _CHECK.search(seen.text):
+        return Trouble.REFUSED
+    if seen.status >= 500:
+        return Trouble.TIMEOUT
+    return Trouble.EMPTY if seen.status == 200 and _NOTHING.search(seen.text) else None
+
+
+def _kind_of_error(text: str) -> Trouble | None:
+    """duckduckgo_search wraps everything in its base exception: the kind is in the words."""
+    if re.search(r"ratelimit|\b(?:202|301|400|403|418|429)\b", text, re.I):
+        return Trouble.REFUSED
+    if re.search(r"time(?:d )?-?out|connect|dns|resolve|unreachable|error sending request|network", text, re.I):
+        return Trouble.TIMEOUT
+    return None

@@ -1,0 +1,40 @@
+"""TEXT -> ITS LANGUAGE, BY ITS SCRIPT. Pure: which market a search service is asked in, and which language of a page.
+
+Kana decides for Japanese, Hangul for Korean; Chinese characters alone mean Chinese. Latin script says nothing of its
+language: it counts as English.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """`region` as ddgs names it ("cn-zh"), `language` as HTTP does ("zh-CN")."""
+
+    region: str
+    language: str
+
+
+ENGLISH = Market("us-en", "en-US")
+# in the order in which they decide: a Japanese text has Chinese characters too
+_SCRIPTS = (
+    (re.compile(r"[\u3041-\u30ff\uff66-\uff9d]"), Market("jp-jp", "ja-JP")),
+    (re.compile(r"[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]"), Market("kr-kr", "ko-KR")),
+    (re.compile(r"[\u3105-\u312f]"), Market("tw-tzh", "zh-TW")),
+    (re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"), Market("cn-zh", "zh-CN")),
+    (re.compile(r"[іїєґІЇЄҐ]"), Market("ua-uk", "uk-UA")),
+    (re.compile(r"[\u0400-\u04ff]"), Market("ru-ru", "ru-RU")),
+    (re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]{3}"), Market("gr-el", "el-GR")),
+    (re.compile(r"[\u0590-\u05ff]"), Market("il-he", "he-IL")),
+    (re.compile(r"[\u0600-\u06ff]"), Market("xa-ar", "ar")),
+    (re.compile(r"[\u0e00-\u0e7f]"), Market("th-th", "th-TH")),
+    (re.compile(r"ß"), Market("de-de", "de-DE")),
+)
+
+
+def market(text: str) -> Market:
+    """The market that a query in this script is asked in."""
+    return next((found for script, found in _SCRIPTS if script.search(text)), ENGLISH)
