@@ -38,7 +38,9 @@ def packaged_template() -> str:
 def render(
     messages: Sequence[Message], template: str = "", add_generation_prompt: bool = True, as_generated: bool = False
 ) -> list[Piece]:
-    """The prompt as pieces of alternating trust; `template` "" means the packaged one. Takes time linear in the text.
+    """The prompt as pieces of alternating trust, for messages that start with the system prompt and the question.
+
+    `template` "" means the packaged one. Takes time linear in the text.
 
     `as_generated` keeps the line breaks around a turn's think tags as the message has them, so that the prompt extends
     the last one exactly; without it they are re-spaced, as the plain template does. Raises TemplateUnusable.
