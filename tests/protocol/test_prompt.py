@@ -40,7 +40,8 @@ def test_the_solver_says_what_the_official_one_says() -> None:
         " Based on the information and knowledge you have gathered, please provide the entire final answer in "
         "`<answer></answer>` tags now.\n</tool_response>"
     )
-    assert [m.content for m in (prompt.MALFORMED, prompt.TOKEN_LIMIT, prompt.TURN_LIMIT)] == [
+    texts = (prompt.MALFORMED_TEXT, prompt.TOKEN_LIMIT_TEXT, prompt.TURN_LIMIT_TEXT)
+    assert [tool_reply(text).content for text in texts] == [
         "<tool_response>\nERROR!\nPlease call a tool with the correct format, or if you are ready to answer, provide "
         "the entire final answer in `<answer></answer>` tags.\n</tool_response>",
         f"<tool_response>\nYou have reached the maximum context length.{now}",

@@ -2,7 +2,7 @@
 
 In: what came after the generation prompt (which ended with `<think>` and a line break; the text may open a thought of
 its own) and why it ended. Out: a Reply, always. Tags inside the thought are prose; the first call runs, also where an
-answer stands beside it; a reply that a limit cut is never completed by guessing. What a call's JSON means is `calls`.
+answer stands beside it; a reply that a limit cut is never completed by guessing. What stands in a call is for `decode`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from venus_edge.protocol.calls import Decoded, decode_bare, decode_call
+from venus_edge.protocol.decode import Decoded, decode_bare, decode_call
 from venus_edge.protocol.prompt import well_formed
 from venus_edge.values import Answer, Evidence, Malformed, Reply, ToolCall
 

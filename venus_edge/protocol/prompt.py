@@ -17,8 +17,7 @@ from venus_edge.values import Message
 OPEN_RESPONSE = "<tool_response>"
 CLOSE_RESPONSE = "</tool_response>"
 
-# What the official solver says instead of a tool reply (PROTOCOL 4.6 and 4.7), and its slow tool (PROTOCOL 5). The
-# messages made of them are MALFORMED, TOKEN_LIMIT and TURN_LIMIT below.
+# What the official solver says instead of a tool reply (PROTOCOL 4.6 and 4.7), and its slow tool (PROTOCOL 5).
 MALFORMED_TEXT = (
     "ERROR!\nPlease call a tool with the correct format, or if you are ready to answer, "
     "provide the entire final answer in `<answer></answer>` tags."
@@ -84,12 +83,6 @@ def opening(question: str, date: datetime.date) -> tuple[Message, ...]:
 def tool_reply(text: str) -> Message:
     """What a tool (or the solver in its place) says to the model: `text` in the tags that keep earlier thinking."""
     return Message("user", f"{OPEN_RESPONSE}\n{well_formed(text)}\n{CLOSE_RESPONSE}")
-
-
-MALFORMED = tool_reply(MALFORMED_TEXT)
-TOKEN_LIMIT = tool_reply(TOKEN_LIMIT_TEXT)
-TURN_LIMIT = tool_reply(TURN_LIMIT_TEXT)
-TIME_LIMIT = tool_reply(TIME_LIMIT_TEXT)
 
 
 def reading_prompt(page_text: str, url: str, goal: str) -> tuple[Message, ...]:
