@@ -1,0 +1,205 @@
+"""QUERY -> RANKED HITS, ADDRESS -> PAGE, from the file of a corpus.
+
+In: any string. Out: `Found`, and `Page | Failure`; nothing that a query or an address holds raises. BM25 over passages,
+the title weighing twice; documents with all the words first, then those with any. Threads may share a `Corpus`.
+What is written where is `store`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+
+from venus_edge.corpus import address, query, snippets, store
+from venus_edge.values import Failure, Found, Hit, Page, Trouble
+
+NEAREST = 5  # pages offered for an unknown address
+_ROWS_A_HIT = 4  # passages looked at for every document wanted, at first
+
+_RANKED = """
+SELECT passage.document, ranked.rowid, sha256
+FROM (SELECT rowid, rank FROM words WHERE words MATCH :match {within} ORDER BY rank LIMIT :rows) AS ranked
+JOIN passage ON passage.id = ranked.rowid JOIN document ON document.id = passage.document
+ORDER BY ranked.rank, ranked.rowid
+"""
+_WITHIN = """AND rowid IN (
+  SELECT passage.id FROM passage JOIN document ON document.id = passage.document
+  WHERE host = :site OR host LIKE '%.' || :site)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What a corpus holds."""
+
+    documents: int
+    passages: int
+
+
+class Corpus:
+    """A corpus opened for reading: a Searcher and an Opener."""
+
+    def __init__(self, path: Path, check: bool = True) -> None:
+        """Raises CorpusError unless `path` is a sound corpus; `check` False leaves the reading of the index out."""
+        if check:
+            store.check(path)
+        self._path = path
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = Lock()
+        self._closed = False
+        with self._reader() as db:
+            store.check_version(db, path)
+
+    def __enter__(self) -> Corpus:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    @contextmanager
+    def _reader(self) -> Iterator[sqlite3.Connection]:
+        """A connection that no other thread uses meanwhile."""
+        with store.translated(self._path):
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            connection = connection or store.connect_to_read(self._path)
+            try:
+                yield connection
+            finally:
+                with self._lock:
+                    keep = not self._closed
+                    if keep:
+                        self._idle.append(connection)
+                if not keep:
+                    connection.close()
+
+    def info(self) -> Info:
+        with self._reader() as db:
+            counts = db.execute("SELECT (SELECT count(*) FROM document), (SELECT count(*) FROM passage)").fetchone()
+        return Info(*counts)
+
+    # -- search
+
+    def search(self, query_text: str, limit: int = 10) -> Found:
+        """The best documents for a query, each once, with the best passage's snippet."""
+        asked = query.parse(query_text)
+        if asked is None:
+            return Found(query_text, failure=Failure(Trouble.BAD_QUERY, "It has no word to search for."))
+        with self._reader() as db:
+            hits = tuple(_hit(db, passage, asked.words) for passage in _best(db, asked, max(limit, 1)))
+        return Found(query_text, hits, None if hits else Failure(Trouble.EMPTY, "No document has any of these words."))
+
+    # -- open
+
+    def open(self, url: str) -> Page | Failure:
+        """The page at an address, whichever of its variants is given; else the nearest pages there are."""
+        with self._reader() as db:
+            document = _document_at(db, url)
+            if document is not None:
+                return _page(db, document)
+            return Failure(Trouble.UNKNOWN, "not in the corpus", tuple(_nearest(db, url)))
+
+
+# -- ranking ----------------------------------------------------------------------------------------------------------
+
+
+def _best(db: sqlite3.Connection, asked: query.Query, limit: int) -> list[int]:
+    """The best passage of each of the best documents, tier after tier."""
+    site = asked.site if asked.site and _has_site(db, asked.site) else ""
+    best: dict[int, int] = {}
+    texts: set[str] = set()
+    for expression in (*asked.tiers, asked.fallback):
+        if len(best) >= limit or not expression or (best and expression == asked.fallback):
+            continue
+        for document, passage, sha256 in _ranked(db, expression, site, limit):
+            if document not in best and sha256 not in texts:
+                best[document] = passage
+                texts.add(sha256)
+    return list(best.values())[:limit]
+
+
+def _has_site(db: sqlite3.Connection, site: str) -> bool:
+    """Whether any document is of this host: a filter that no document could pass is left out."""
+    found = db.execute("SELECT 1 FROM document WHERE host = ? OR host LIKE '%.' || ? LIMIT 1", (site, site)).fetchone()
+    return found is not None
+
+
+def _ranked(db: sqlite3.Connection, expression: str, site: str, limit: int) -> list[tuple[int, int, str]]:
+    """(document, passage, text hash), best first, of enough passages for `limit` documents where there are so many."""
+    sql = _RANKED.format(within=_WITHIN if site else "")
+    rows = limit * _ROWS_A_HIT
+    while True:
+        found = db.execute(sql, {"match": expression, "site": site, "rows": rows}).fetchall()
+        if len(found) < rows or len({document for document, _, _ in found}) >= 2 * limit:
+            return found
+        rows *= 8
+
+
+def _hit(db: sqlite3.Connection, passage: int, words: Iterable[str]) -> Hit:
+    title, url, date, text = db.execute(
+        "SELECT title, url, date, text FROM passage JOIN document ON document.id = document WHERE passage.id = ?",
+        (passage,),
+    ).fetchone()
+    return Hit(title, url, snippets.snippet(_text(text), frozenset(words), title), date)
+
+
+def _text(compressed: bytes) -> str:
+    return zlib.decompress(compressed).decode()
+
+
+# -- addresses --------------------------------------------------------------------------------------------------------
+
+
+def _document_at(db: sqlite3.Connection, url: str) -> int | None:
+    """By key; then in any case of letters, if that leaves no choice."""
+    for key in address.keys(url):
+        row = db.execute("SELECT document FROM address WHERE key = ?", (key,)).fetchone()
+        if row:
+            return int(row[0])
+        rows = db.execute("SELECT DISTINCT document FROM address WHERE key = ? COLLATE NOCASE", (key,)).fetchmany(2)
+        if len(rows) == 1:
+            return int(rows[0][0])
+    return None
+
+
+def _page(db: sqlite3.Connection, document: int) -> Page:
+    url, title, date, sha256 = db.execute(
+        "SELECT url, title, date, sha256 FROM document WHERE id = ?", (document,)
+    ).fetchone()
+    parts = db.execute("SELECT text FROM passage WHERE document = ? ORDER BY id", (document,)).fetchall()
+    return Page(url, title, "".join(_text(part) for (part,) in parts), sha256, date)
+
+
+def _nearest(db: sqlite3.Connection, url: str) -> list[Hit]:
+    """Pages whose title or address has words of the unknown address, then pages of its host."""
+    expression = query.words_query(address.words(url))
+    found: list[int] = []
+    if expression:
+        rows = db.execute("SELECT rowid FROM names WHERE names MATCH ? ORDER BY rank LIMIT ?", (expression, NEAREST))
+        found += [number for (number,) in rows]
+    host = address.host(url)
+    if host and not found:
+        rows = db.execute("SELECT id FROM document WHERE host = ? ORDER BY id LIMIT ?", (host, NEAREST))
+        found += [number for (number,) in rows]
+    return [_offer(db, number) for number in found]
+
+
+def _offer(db: sqlite3.Connection, document: int) -> Hit:
+    title, url, date, text = db.execute(
+        "SELECT title, url, date, text FROM document JOIN passage ON document = document.id WHERE document.id = ?"
+        " ORDER BY passage.id LIMIT 1",
+        (document,),
+    ).fetchone()
+    return Hit(title, url, snippets.snippet(_text(text), frozenset(), title), date)

@@ -1,0 +1,80 @@
+"""A PASSAGE AND THE WORDS OF A QUERY -> A SNIPPET: the stretch that has most of them. Pure.
+
+In: text and stemmed words. Out: one line of up to about 200 characters, cut at sentences where they allow it, at words
+where not; " ..." stands where a sentence goes on. Nothing here knows where the passage is from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+
+from venus_edge import terms
+
+LENGTH = 200
+
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\([^()]*\)[^()]*)*\)")
+_MARKS = re.compile(r"^[#>\s|*-]*(?=\S)|\s*\|\s*$|\*\*|^\|?[\s:|-]+\|$", re.MULTILINE)
+
+
+def snippet(text: str, words: Set[str], title: str = "", length: int = LENGTH) -> str:
+    """The best stretch of `text`; all of it where it is short. A heading that only repeats the title is left out."""
+    text = plain(text)
+    if text.startswith(title) and text[len(title) : len(title) + 1] in ("\n", ""):
+        text = text[len(title) :].strip() or text
+    if len(text) <= length * 6 // 5:
+        return _one_line(text)
+    spans = terms.sentences(text)
+    found = [_found(text[start:end], words) for start, end in spans]
+    first, last = _best_window(spans, found, length)
+    start, end = spans[first][0], spans[last][1]
+    if end - start <= length * 6 // 5:
+        return _one_line(text[start:end])
+    return _within(text[start:end], words, length)
+
+
+def plain(text: str) -> str:
+    """Markdown as a line of a result list shows it: links without their targets, no heading and table marks."""
+    return _MARKS.sub("", _LINK.sub(r"\1", text)).strip()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _found(sentence: str, words: Set[str]) -> Set[str]:
+    return words & frozenset(terms.terms(sentence))
+
+
+def _best_window(spans: Sequence[terms.Span], found: Sequence[Set[str]], length: int) -> tuple[int, int]:
+    """The run of sentences within `length` that has most words, the shortest and then the first of those; a sentence
+    that is longer than that is a run of its own."""
+    best, best_key = (0, 0), (-1, 0)
+    for first in range(len(spans)):
+        last, seen = first, set(found[first])
+        while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= length:
+            last += 1
+            seen |= found[last]
+        key = (len(seen), len(found[first]))
+        if key > best_key:
+            best, best_key = (first, last), key
+    return best
+
+
+def _within(sentence: str, words: Set[str], length: int) -> str:
+    """The best stretch inside a sentence that is too long to show, from a word border to a word border."""
+    marks = [match.start() for match in re.finditer(r"(?<=\s)\S|(?<=[，、；：,;])\S|^\S", sentence)]
+    if len(marks) < len(sentence) // 60:  # unspaced writing without marks
+        marks = list(range(0, len(sentence), 20))
+    starts = [mark for mark in marks if mark + length <= len(sentence)] or [0]
+    start = max(starts, key=lambda at: (len(_found(sentence[at : at + length], words)), -at))
+    end = _word_end(sentence, start, length)
+    before, after = "... " if start else "", " ..." if end < len(sentence) else ""
+    return before + _one_line(sentence[start:end]) + after
+
+
+def _word_end(sentence: str, start: int, length: int) -> int:
+    if start + length >= len(sentence):
+        return len(sentence)
+    space = sentence.rfind(" ", start + length * 3 // 4, start + length)
+    return space if space > 0 else start + length

@@ -1,0 +1,385 @@
+"""THE FILE OF A CORPUS: one SQLite database, its tables, its checks, and the only place that writes it.
+
+In: documents and the files they came from. Out: rows; CorpusError or StorageError in one line for everything that a
+database can be instead of a sound corpus. Ranking is `index`; what a folder holds is `folder`.
+
+    meta      what this file is                        document  one address, its title, date, hash
+    address   key of an address -> document            passage   the document's text, compressed, in consecutive parts
+    file      where a document was read from           words     FTS5, contentless: a row a passage
+                                                       names     FTS5, contentless: title and address of a document
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from venus_edge import terms
+from venus_edge.corpus import address
+from venus_edge.errors import CorpusError, StorageError
+
+SCHEMA = 1
+APPLICATION_ID = 0x56454443  # "VEDC", in the file's header
+PASSAGE = 1_800  # characters: a long document's passages rank on their own
+BUILD = "venus-edge corpus build DIR"
+
+_TOKENIZER = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
+_CREATE = f"""
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE document (
+  id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE, host TEXT NOT NULL, title TEXT NOT NULL, date TEXT NOT NULL,
+  sha256 TEXT NOT NULL);
+CREATE INDEX document_host ON document (host) WHERE host <> '';
+CREATE TABLE address (key TEXT PRIMARY KEY, document INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX address_document ON address (document);
+CREATE INDEX address_caseless ON address (key COLLATE NOCASE);
+CREATE TABLE passage (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, text BLOB NOT NULL);
+CREATE INDEX passage_document ON passage (document);
+CREATE TABLE file (
+  path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, sha256 TEXT NOT NULL,
+  document INTEGER NOT NULL) WITHOUT ROWID;
+CREATE VIRTUAL TABLE words USING fts5 (title, body, content='', tokenize="{_TOKENIZER}");
+CREATE VIRTUAL TABLE names USING fts5 (title, address, content='', tokenize="{_TOKENIZER}");
+INSERT INTO words (words, rank) VALUES ('rank', 'bm25(2.0, 1.0)');
+INSERT INTO meta VALUES ('terms', '{terms.VERSION}');
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA};
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What goes in: a text under an address. `aliases` are further addresses that open it."""
+
+    url: str
+    title: str
+    text: str
+    date: str = ""
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file as it was when it was read, and the document it became."""
+
+    size: int
+    mtime_ns: int
+    sha256: str
+    document: int
+
+
+# -- errors of the database, translated once --------------------------------------------------------------------------
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """sqlite3's errors as ours, in one line; a text that does not decompress is damage too."""
+    try:
+        yield
+    except zlib.error as error:
+        raise damaged(path) from error
+    except sqlite3.DatabaseError as error:
+        raise _meaning(path, error) from error
+
+
+def _meaning(path: Path, error: sqlite3.DatabaseError) -> CorpusError | StorageError:
+    said = str(error)
+    if "locked" in said or "busy" in said:
+        return CorpusError(f"{path}: another process is writing this corpus; try again when it has finished")
+    if "full" in said or "readonly" in said or "disk I/O" in said or "unable to open" in said:
+        return StorageError(f"{path}: {said}; free space or choose another directory")
+    if "no such module" in said:
+        return CorpusError("the SQLite of this Python has no FTS5; use a Python of python.org or your distribution")
+    if "not a database" in said:
+        return CorpusError(f"{path} is not a corpus; make one with: {BUILD}")
+    return damaged(path)
+
+
+def damaged(path: Path) -> CorpusError:
+    return CorpusError(f"{path}: the corpus is damaged; make it again (the old file is kept) with: {BUILD}")
+
+
+# -- opening ----------------------------------------------------------------------------------------------------------
+
+
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection that begins no transaction by itself and may go from thread to thread."""
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=20)
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """A reading connection; from a medium that cannot be written too, where WAL needs to be told so."""
+    connection = connect(path, "ro")
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        if path.with_name(path.name + "-wal").exists():
+            raise
+        connection = connect(path, "ro&immutable=1")
+    return connection
+
+
+def check(path: Path) -> None:
+    """Raises CorpusError unless `path` is a sound corpus of this version. Reads the whole index once: a damaged one
+    would answer with a part of the hits and no error."""
+    if not path.is_file():
+        raise CorpusError(f"there is no corpus at {path}; make one with: {BUILD}")
+    _check_size(path)
+    connection: sqlite3.Connection | None = None
+    try:
+        with translated(path):
+            connection = connect_to_read(path)
+            check_version(connection, path)
+            if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+                raise damaged(path)
+            _check_words(connection, path)
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _check_size(path: Path) -> None:
+    """A file shorter than its header says has been cut; SQLite itself sees it only where it reads."""
+    with path.open("rb") as file:
+        header = file.read(100)
+    if not header:
+        raise CorpusError(f"{path} is empty; make the corpus with: {BUILD}")
+    if not header.startswith(b"SQLite format 3\x00"):
+        raise CorpusError(f"{path} is not a corpus; make one with: {BUILD}")
+    page_size = int.from_bytes(header[16:18], "big")
+    page_size = 65_536 if page_size == 1 else page_size
+    is_current = header[24:28] == header[92:96]  # else the header's count of pages is not kept
+    if is_current and path.stat().st_size < page_size * int.from_bytes(header[28:32], "big"):
+        raise damaged(path)
+
+
+def check_version(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises CorpusError for another program's database and for a corpus of another version."""
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        raise CorpusError(f"{path} is a database, but not a corpus; make one with: {BUILD}")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA:
+        raise CorpusError(f"{path} was made by a newer venus-edge; update this one, or make the corpus with: {BUILD}")
+    reading = connection.execute("SELECT value FROM meta WHERE name = 'terms'").fetchone()
+    if version < SCHEMA or reading != (str(terms.VERSION),):
+        raise CorpusError(f"{path} was made by an older venus-edge; make it again with: {BUILD}")
+
+
+def _check_words(reading: sqlite3.Connection, path: Path) -> None:
+    """FTS5's own check where the file can be written (it is an INSERT); a count of its words where not."""
+    rows = reading.execute("SELECT count(*) FROM passage").fetchone()[0]
+    documents = reading.execute("SELECT count(*) FROM document").fetchone()[0]
+    for table, expected in (("words", rows), ("names", documents)):
+        if _is_checked_by_fts5(path, table):
+            continue
+        totals = _totals(reading.execute(f"SELECT block FROM {table}_data WHERE id = 1").fetchone()[0])
+        reading.execute(f"CREATE VIRTUAL TABLE temp.{table}_seen USING fts5vocab ('main', '{table}', 'row')")
+        seen = reading.execute(f"SELECT ifnull(sum(cnt), 0) FROM temp.{table}_seen").fetchone()[0]
+        if (totals[0], sum(totals[1:])) != (expected, seen):
+            raise damaged(path)
+
+
+def _is_checked_by_fts5(path: Path, table: str) -> bool:
+    writing = connect(path, "rw")
+    try:
+        writing.execute("PRAGMA busy_timeout = 0")
+        writing.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
+    except sqlite3.OperationalError as error:
+        if "malformed" in str(error):
+            raise
+        return False  # read-only, or being written by another process
+    finally:
+        writing.close()
+    return True
+
+
+def _totals(block: bytes) -> list[int]:
+    """FTS5's averages record: variable-length integers, the rows and then the words of each column."""
+    numbers, number = [], 0
+    for byte in block:
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:
+            numbers.append(number)
+            number = 0
+    return numbers or [0]
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """The one that writes: documents in, documents out, in batches that are in the file whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens the corpus at `path`, or begins one there; what is there and damaged or old is kept aside."""
+        self._path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"{path.parent}: {error.strerror}; choose another directory") from error
+        _make_room(path)
+        with translated(path):
+            self._db = connect(path, "rwc")
+            try:
+                self._begin_file()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def _begin_file(self) -> None:
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.execute("PRAGMA cache_size = -32000")
+        if self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+            self._db.executescript(f"BEGIN IMMEDIATE; {_CREATE} COMMIT;")
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Everything goes into the one file; the journal beside it goes away with the last reader."""
+        try:
+            with translated(self._path):
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self._db.close()
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """What is put and dropped inside is written together; an exception writes none of it."""
+        with translated(self._path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                if self._db.in_transaction:  # a full disk has ended it already
+                    self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def find(self, url: str) -> tuple[int, str] | None:
+        """The id and text hash of the document at this address."""
+        row = self._db.execute(
+            "SELECT id, sha256 FROM document JOIN address ON document = id WHERE key = ?", (address.key(url),)
+        ).fetchone()
+        return (row[0], row[1]) if row else None
+
+    def put(self, document: Document) -> int:
+        """Stores a document in the place of the one at its address, and gives its id."""
+        old = self.find(document.url)
+        if old:
+            self.drop(old[0])
+        title, url = _storable(document.title), _storable(document.url)
+        cursor = self._db.execute(
+            "INSERT INTO document (url, host, title, date, sha256) VALUES (?, ?, ?, ?, ?)",
+            (url, address.host(url), title, document.date, document.sha256),
+        )
+        number = int(cursor.lastrowid or 0)
+        for each in (document.url, *document.aliases):
+            self._db.execute("INSERT OR IGNORE INTO address VALUES (?, ?)", (address.key(each), number))
+        self._db.execute("INSERT INTO names (rowid, title, address) VALUES (?, ?, ?)", (number, *_names(title, url)))
+        text = _storable(document.text)
+        self._put_passages(number, title, [text[start:end] for start, end in terms.passages(text, PASSAGE)])
+        return number
+
+    def _put_passages(self, document: int, title: str, parts: Sequence[str]) -> None:
+        for part in parts:
+            cursor = self._db.execute(
+                "INSERT INTO passage (document, text) VALUES (?, ?)", (document, zlib.compress(part.encode()))
+            )
+            self._db.execute(
+                "INSERT INTO words (rowid, title, body) VALUES (?, ?, ?)",
+                (cursor.lastrowid, terms.spaced(title), terms.spaced(part)),
+            )
+
+    def drop(self, document: int) -> None:
+        """Takes a document out. A contentless table wants to be told what it had: the same words from the same text."""
+        row = self._db.execute("SELECT title, url FROM document WHERE id = ?", (document,)).fetchone()
+        if row is None:
+            return
+        for passage, text in self._db.execute(
+            "SELECT id, text FROM passage WHERE document = ?", (document,)
+        ).fetchall():
+            self._db.execute(
+                "INSERT INTO words (words, rowid, title, body) VALUES ('delete', ?, ?, ?)",
+                (passage, terms.spaced(row[0]), terms.spaced(zlib.decompress(text).decode())),
+            )
+        self._db.execute(
+            "INSERT INTO names (names, rowid, title, address) VALUES ('delete', ?, ?, ?)", (document, *_names(*row))
+        )
+        for table, column in (("passage", "document"), ("address", "document"), ("document", "id")):
+            self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (document,))
+
+    # where documents came from
+
+    def files(self) -> dict[str, FileRow]:
+        """Every file that was read, by its path in the folder."""
+        with translated(self._path):
+            rows = self._db.execute("SELECT path, size, mtime_ns, sha256, document FROM file").fetchall()
+        return {path: FileRow(*rest) for path, *rest in rows}
+
+    def put_file(self, path: str, row: FileRow) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?)",
+            (path, row.size, row.mtime_ns, row.sha256, row.document),
+        )
+
+    def drop_file(self, path: str) -> None:
+        self._db.execute("DELETE FROM file WHERE path = ?", (path,))
+
+    def count(self) -> int:
+        """Documents in the corpus."""
+        with translated(self._path):
+            return int(self._db.execute("SELECT count(*) FROM document").fetchone()[0])
+
+
+def _names(title: str, url: str) -> tuple[str, str]:
+    return terms.spaced(title), terms.spaced(address.words(url))
+
+
+def _storable(text: str) -> str:
+    """Lone surrogates, which UTF-8 cannot hold, as replacement characters."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _make_room(path: Path) -> None:
+    """Moves aside what is at `path` and is no sound corpus of this version. Raises CorpusError for what is somebody
+    else's database, or a newer version's."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    try:
+        check(path)
+    except CorpusError as error:
+        if "newer" in str(error) or "a database, but" in str(error) or "another process" in str(error):
+            raise
+        aside(path)
+
+
+def aside(path: Path) -> Path:
+    """Renames a corpus file, with what SQLite keeps beside it, to the first free `NAME.old-N`; gives that path."""
+    number = 1
+    while (kept := path.with_name(f"{path.name}.old-{number}")).exists():
+        number += 1
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            part = path.with_name(path.name + suffix)
+            if part.exists():
+                part.rename(kept.with_name(kept.name + suffix))
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}; remove the damaged corpus by hand") from error
+    return kept

@@ -1,0 +1,308 @@
+"""PAGE + GOAL -> EVIDENCE AND SUMMARY, quoted from the page.
+
+In: a page and what the model wants from it. Out: `Evidence` whose quotes stand in the page. `ExtractiveReader` ranks
+the page's own passages and calls no model; `ModelReader` lets the model read the best of them, checks every quote, and
+falls back to the first. Fetching pages and wording replies is elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from venus_edge import terms
+from venus_edge.engine import Engine, Request, Sampling
+from venus_edge.protocol import Piece, Trust, prompt, rendering
+from venus_edge.tools import Reader
+from venus_edge.values import Evidence, Page
+
+BUDGET = 2_000  # characters of evidence: about 500 tokens of English, what the released replies have (PROTOCOL 5)
+GAP = "\n...\n"  # between passages that do not follow on each other
+
+# Words of a goal that say what to do with the page, not what to look for in it.
+_ASKING_WORDS = """
+find information about detail details identify determine verify check page article whether extract
+look confirm provide list mention mentioned mentions get know learn read related relevant specific tell please
+understand search figure website content any given exact
+"""
+_ASKING = frozenset(terms.stem(word) for word in _ASKING_WORDS.split())
+# A question's adjective and the noun that a page answers it with.
+_NOUNS = {
+    "tall": "height", "high": "height", "long": "length", "wide": "width", "deep": "depth", "heavi": "weight",
+    "far": "distanc", "old": "ag", "big": "size", "larg": "size", "expens": "price",
+}  # fmt: skip
+_QUANTITY = re.compile(
+    r"\b(?:when|year|date|how (?:many|much|tall|long|high|old|far|big|large|deep|wide|heavy)|number|height|length|"
+    r"width|depth|weight|distance|age|size|price|cost|population|percent\w*|rate|amount|total|count|area|speed|capacity|born|"
+    r"died|century|duration|temperature|score)\b"
+    r"|何时|何時|什么时候|哪年|哪一年|年份|日期|时间|多少|几|多高|多长|多大|高度|长度|面积|人口|数量|价格|いつ|何年|幾|얼마|언제|몇",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d|[一二三四五六七八九十百千万亿]{2,}")
+_HEADING = re.compile(r"#{1,6}\s")
+
+_RELATED = 0.6  # what a word counts that shares a beginning with a goal's word: "founder" for "founded"
+_OF_TITLE = 0.25  # the page's own name says little on the page itself
+_UNDER_HEADING = 0.5  # a goal's word in the heading above
+_NUMBER_BONUS = 1.3
+_WINDOW = 600  # characters of a passage of evidence
+
+
+# -- a page in sentences ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence of the page: where it stands, its terms, its score for the goal, which goal terms it has."""
+
+    start: int
+    end: int
+    score: float
+    covered: frozenset[str]
+    is_heading: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """Term -> weight, and whether a number is wanted."""
+
+    weights: dict[str, float]
+    wants_number: bool
+
+
+def _goal_terms(goal: str) -> tuple[str, ...]:
+    """The terms of a goal that may stand in a page."""
+    found = [term for term in terms.content_terms(goal) if term not in _ASKING] or terms.content_terms(goal)
+    nouns = [_NOUNS[term] for term in found if term in _NOUNS]
+    return tuple(dict.fromkeys([*found, *nouns]))
+
+
+def _related(word: str, term: str) -> bool:
+    """Whether two stems are of one family: one begins the other, and little is added."""
+    short, long = sorted((word, term), key=len)
+    return len(short) >= 4 and len(long) - len(short) <= 3 and long.startswith(short) and short.isalpha()
+
+
+def _read_sentences(page: Page, goal: str) -> list[_Sentence]:
+    spans = terms.sentences(page.text)
+    bags = [Counter(terms.terms(page.text[start:end])) for start, end in spans]
+    wanted = _weighed(goal, page, bags)
+    average = sum(bag.total() for bag in bags) / max(1, len(bags))
+    found: list[_Sentence] = []
+    heading: frozenset[str] = frozenset()
+    for (start, end), bag in zip(spans, bags, strict=True):
+        is_heading = bool(_HEADING.match(page.text, start))
+        matches = _matches(bag, wanted.weights)
+        if is_heading:
+            heading = frozenset(matches)
+        score = _score(bag, matches, wanted, average)
+        score += _UNDER_HEADING * sum(wanted.weights[term] for term in heading if term not in matches)
+        if wanted.wants_number and matches and _NUMBER.search(page.text, start, end):
+            score *= _NUMBER_BONUS
+        found.append(_Sentence(start, end, score, frozenset(matches), is_heading))
+    return found
+
+
+def _weighed(goal: str, page: Page, bags: Sequence[Counter[str]]) -> _Goal:
+    """The goal's terms by their rarity among the page's sentences; the page's own name counts little."""
+    title = set(terms.terms(page.title))
+    weights = {}
+    for term in _goal_terms(goal):
+        having = sum(term in bag for bag in bags)
+        rarity = math.log(1 + (len(bags) - having + 0.5) / (having + 0.5))
+        weights[term] = rarity * (_OF_TITLE if term in title else 1.0)
+    return _Goal(weights, bool(_QUANTITY.search(goal)))
+
+
+def _matches(bag: Counter[str], weights: dict[str, float]) -> dict[str, float]:
+    """Goal term -> how often a sentence has it; a relative of it counts in part."""
+    found: dict[str, float] = {}
+    for term in weights:
+        if term in bag:
+            found[term] = bag[term]
+        elif any(_related(word, term) for word in bag):
+            found[term] = _RELATED
+    return found
+
+
+def _score(bag: Counter[str], matches: dict[str, float], goal: _Goal, average: float) -> float:
+    """BM25 with k1 1.2, b 0.4: sentences differ in length by nature."""
+    length = 0.6 + 0.4 * bag.total() / max(average, 1)
+    return sum(goal.weights[term] * 2.2 * count / (count + 1.2 * length) for term, count in matches.items())
+
+
+# -- the extractive reader --------------------------------------------------------------------------------------------
+
+
+class ExtractiveReader:
+    """Quotes the passages of a page that say most about the goal. Calls no model. `budget` is in characters."""
+
+    def __init__(self, budget: int = BUDGET) -> None:
+        self._budget = budget
+
+    def read(self, page: Page, goal: str) -> Evidence:
+        """The best passages in the page's order, and of them the sentence (two if it takes two) that says it."""
+        sentences = _read_sentences(page, goal)
+        return Evidence(_quoted(page.text, sentences, self._budget), _summary(page.text, sentences))
+
+
+def best_passages(page: Page, goal: str, budget: int) -> str:
+    """The page's text cut to `budget` characters: its best passages for the goal, in its order."""
+    return _quoted(page.text, _read_sentences(page, goal), budget)
+
+
+def _quoted(text: str, sentences: Sequence[_Sentence], budget: int) -> str:
+    if len(text.strip()) <= budget or not sentences:
+        return text.strip()[:budget]
+    windows = _windows(sentences, min(_WINDOW, budget))
+    chosen: list[terms.Span] = []
+    room = budget
+    for start, end in windows:
+        cost = end - start + len(GAP)
+        if cost <= room and not any(start < e and s < end for s, e in chosen):
+            chosen.append((start, end))
+            room -= cost
+    if not chosen:
+        start, end = windows[0]
+        return text[start : min(end, start + budget)]
+    return _joined(text, sorted(chosen))
+
+
+def _windows(sentences: Sequence[_Sentence], size: int) -> list[terms.Span]:
+    """Every run of sentences of about `size` characters, best first: each sentence begins one, so they overlap."""
+    ends = [sentence.end for sentence in sentences]
+    sums = [0.0]
+    for sentence in sentences:
+        sums.append(sums[-1] + sentence.score)
+    ranked = []
+    for first, sentence in enumerate(sentences):
+        last = max(first, bisect_right(ends, sentence.start + size) - 1)
+        ranked.append((-(sums[last + 1] - sums[first]), first, (sentence.start, sentences[last].end)))
+    return [span for _, _, span in sorted(ranked)]
+
+
+def _joined(text: str, spans: Sequence[terms.Span]) -> str:
+    """The spans as they stand in the text; a gap is marked where something was left out."""
+    parts = [text[spans[0][0] : spans[0][1]]]
+    for (_, before), (start, end) in pairwise(spans):
+        between = text[before:start]
+        parts.append((between if not between.strip() else GAP) + text[start:end])
+    return "".join(parts)
+
+
+def _summary(text: str, sentences: Sequence[_Sentence]) -> str:
+    """The one sentence that says most about the goal; a second where it has a word of the goal that the first lacks
+    and says as much by itself."""
+    telling = [sentence for sentence in sentences if not sentence.is_heading] or list(sentences)
+    if not telling:
+        return ""
+    best = max(telling, key=lambda sentence: sentence.score)
+    others = [s for s in telling if s.covered - best.covered and s.score >= 0.9 * best.score and s is not best]
+    chosen = [best, *sorted(others, key=lambda sentence: -sentence.score)[:1]]
+    return " ".join(" ".join(text[s.start : s.end].split()) for s in sorted(chosen, key=lambda s: s.start))
+
+
+# -- the model as reader ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingPlan:
+    """How the model reads: tokens of the page that it sees, and tokens that it may write."""
+
+    page_tokens: int = 6_000
+    reply_tokens: int = 1_200
+
+
+class ModelReader:
+    """Lets the model itself read the best passages, on the engine's second sequence, its reply kept by a grammar."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        template: str = "",
+        fallback: Reader | None = None,
+        plan: ReadingPlan | None = None,
+        budget: int = BUDGET,
+    ) -> None:
+        """`template` "" is the packaged chat template; `budget` bounds the evidence, in characters."""
+        self._engine = engine
+        self._template = template
+        self._fallback = fallback or ExtractiveReader(budget)
+        self._plan = plan or ReadingPlan()
+        self._budget = budget
+
+    def read(self, page: Page, goal: str) -> Evidence:
+        """What the model quotes and says; the fallback's reading where its reply cannot be used."""
+        ids = self._prompt(page, goal) if page.text.strip() else []
+        said = _parsed(self._said(ids)) if ids else None
+        if said is None:
+            return self._fallback.read(page, goal)
+        quotes = verified(said.evidence, page.text)
+        if said.evidence.strip() and not quotes:  # it quoted, and nothing of it is in the page
+            return self._fallback.read(page, goal)
+        return Evidence(GAP.join(quotes), said.summary)
+
+    def _prompt(self, page: Page, goal: str) -> list[int]:
+        """The token ids of the reading, the page cut to what there is room for; none if there is no room."""
+        room = min(self._plan.page_tokens, self._engine.n_ctx - self._plan.reply_tokens)
+        characters = 4 * self._plan.page_tokens
+        while characters >= 400:
+            text = best_passages(page, goal, characters)
+            ids = self._engine.tokenize(self._pieces(text, page.url, goal))
+            empty = self._engine.tokenize(self._pieces("", page.url, goal))
+            if len(ids) - len(empty) <= room and len(ids) + self._plan.reply_tokens <= self._engine.n_ctx:
+                return ids
+            characters = min(characters, len(text)) * 2 // 3
+        return []
+
+    def _pieces(self, text: str, url: str, goal: str) -> list[Piece]:
+        messages = prompt.reading_prompt(text, url, goal)
+        return [*rendering.render(messages, self._template), Piece(prompt.READING_START, Trust.TEMPLATE)]
+
+    def _said(self, ids: list[int]) -> str:
+        sampling = Sampling(temperature=0.0, presence_penalty=0.0, max_tokens=self._plan.reply_tokens)
+        request = Request(ids, sampling, grammar=prompt.READING_GRAMMAR, sequence=1)
+        return "".join(self._engine.generate(request))
+
+
+def _parsed(reply: str) -> Evidence | None:
+    """The reply's JSON as Evidence; None if it is cut, not that, or says nothing."""
+    try:
+        said = json.loads(reply, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    evidence, summary = said.get("evidence", ""), said.get("summary", "")
+    if not isinstance(evidence, str) or not isinstance(summary, str) or not summary.strip():
+        return None
+    return Evidence(prompt.well_formed(evidence), prompt.well_formed(summary).strip())
+
+
+def verified(evidence: str, text: str) -> list[str]:
+    """The quotes of `evidence` that stand in `text`, whatever the white space; a paragraph that does not is tried
+    sentence by sentence."""
+    page = _squeezed(text)
+    kept: list[str] = []
+    for part in re.split(r"\n\s*(?:\.\.\.|…)?\s*\n?|\s*(?:\[?\.\.\.\]?|…+)\s+", evidence):
+        if _stands(part, page):
+            kept.append(part.strip())
+        else:
+            pieces = (part[start:end] for start, end in terms.sentences(part))
+            kept.extend(piece for piece in pieces if _stands(piece, page))
+    return kept
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"\s+", "", text)
+
+
+def _stands(quote: str, page: str) -> bool:
+    quote = _squeezed(quote.strip().strip('"“”'))
+    return len(quote) > 1 and quote in page

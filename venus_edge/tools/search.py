@@ -1,0 +1,29 @@
+"""SEARCH CALL -> TEXT FOR THE MODEL. In: the queries and a Searcher. Out: a ToolResult in the model's dialect.
+
+Every query keeps its place and its own results; a page is listed once a query. Where results come from is not known
+here.
+"""
+
+from __future__ import annotations
+
+from venus_edge.protocol import dialects
+from venus_edge.tools import Searcher
+from venus_edge.values import DialectName, Failure, Found, Hit, SearchCall, ToolResult, Trouble
+
+
+def search(call: SearchCall, searcher: Searcher, dialect: DialectName, limit: int = 10) -> ToolResult:
+    """The results of every query, or in words that there was none to search for."""
+    found = tuple(_found(query, searcher, limit) for query in call.queries)
+    return ToolResult(dialects.search_text(found, dialect), found=found)
+
+
+def _found(query: str, searcher: Searcher, limit: int) -> Found:
+    if not query.strip():
+        return Found(query, failure=Failure(Trouble.BAD_QUERY, "`query` must not be empty."))
+    found = searcher.search(query, limit)
+    return Found(found.query, _distinct(found.hits)[:limit], found.failure)
+
+
+def _distinct(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    """The hits, each address once: the first is the best."""
+    return tuple({hit.url: hit for hit in reversed(hits)}[url] for url in dict.fromkeys(hit.url for hit in hits))

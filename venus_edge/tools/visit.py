@@ -1,0 +1,48 @@
+"""VISIT CALL -> TEXT FOR THE MODEL. In: addresses, a goal, an Opener and a Reader. Out: a ToolResult in the model's
+dialect, one block an address, in the call's order.
+
+Several pages are opened side by side; they are read one after the other, because a model may be the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from venus_edge.protocol import dialects
+from venus_edge.tools import Opener, Reader
+from venus_edge.values import DialectName, Evidence, Failure, Page, PageReading, ToolResult, Trouble, VisitCall
+
+SIDE_BY_SIDE = 4
+
+
+def visit(call: VisitCall, opener: Opener, reader: Reader, dialect: DialectName, question: str) -> ToolResult:
+    """What every page says about the goal; `question` stands in for a goal that the model left out."""
+    goal = call.goal.strip() or question
+    urls = tuple(dict.fromkeys(call.urls))
+    opened = _opened(urls, opener)
+    readings = tuple(_reading(url, page, reader, goal) for url, page in zip(urls, opened, strict=True))
+    return ToolResult(dialects.visit_text(readings, goal, dialect), readings=readings)
+
+
+def _opened(urls: Sequence[str], opener: Opener) -> list[Page | Failure]:
+    if len(urls) < 2:
+        return [opener.open(url) for url in urls]
+    pool = ThreadPoolExecutor(min(SIDE_BY_SIDE, len(urls)), thread_name_prefix="visit")
+    try:
+        return list(pool.map(opener.open, urls))
+    finally:  # Ctrl-C does not wait for what is still being fetched
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _reading(url: str, page: Page | Failure, reader: Reader, goal: str) -> PageReading:
+    if isinstance(page, Failure):
+        return PageReading(url, page)
+    if not page.text.strip():
+        return PageReading(url, Failure(Trouble.EMPTY, page.note), page)
+    return PageReading(url, _noted(reader.read(page, goal), page.note), page)
+
+
+def _noted(read: Evidence, note: str) -> Evidence:
+    """The evidence with what a reader should know of this copy of the page ("incomplete: ...") after it."""
+    return Evidence(f"{read.evidence}\n\n(Note: {note}.)", read.summary) if note else read
