@@ -241,6 +241,19 @@ def test_what_is_right_stays_as_it_is(queries: list[str]) -> None:
     )
 
 
+queries = st.text(min_size=1, max_size=40).map(lambda text: text.encode("utf-8", "replace").decode().strip())
+
+
+@given(st.lists(queries.filter(lambda text: text and text[0] not in "[{"), unique=True, max_size=4))
+def test_whatever_was_written_as_json_is_searched_for(wanted: list[str]) -> None:
+    assert parse(search({"query": wanted})).action == SearchCall(tuple(wanted))
+
+
+@given(st.lists(st.text("ab 灯塔-.0", min_size=1, max_size=12).map(str.strip).filter(bool), unique=True, min_size=1))
+def test_whatever_was_written_as_python_is_searched_for(wanted: list[str]) -> None:
+    assert parse(block(str({"name": "search", "arguments": {"query": wanted}}))).action == SearchCall(tuple(wanted))
+
+
 INNER = {
     "quotes inside": ('{"name": "search", "arguments": {"query": ["the "Brest" gauge"]}}', 'the "Brest" gauge'),
     "quotes at the start": ('{"name": "search", "arguments": {"query": [""Brest" gauge"]}}', '"Brest" gauge'),

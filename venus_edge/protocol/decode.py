@@ -152,7 +152,7 @@ def _python_call(block: str, at: int, complete: bool) -> Decoded | None:
     """`search(query=["..."])`, `search("...")`."""
     name = _PYTHON.match(block, at)
     end = block.rfind(")")
-    if name is None or end < name.end() or block[end + 1 :].strip():
+    if name is None or end < name.end() or block[end + 1 :].strip(" \n`"):
         return None
     inside = block[name.end() : end]
     keyed = re.match(r"\s*\w+\s*[=:]", inside)

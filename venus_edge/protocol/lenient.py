@@ -23,8 +23,11 @@ _CLOSERS = _CLOSE_OBJECT + _CLOSE_LIST
 _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*[^*]{0,200}\*/)*+")
 _SEPARATORS = re.compile(r"(?:\s|[,，、;；]|//[^\n]*|/\*[^*]{0,200}\*/)*+")
 _COLON = re.compile(r"\s*(?:=>|[:：=])")
-_BARE_KEY = re.compile(r"([^\s:：=,，{}\[\]]{1,40})")
-_QUOTED_KEY = re.compile(rf"[{re.escape(_QUOTES)}]([^{re.escape(_QUOTES)}{{}}\[\]\n]{{1,40}})[{re.escape(_QUOTES)}]")
+_IN_QUOTES = re.escape(_QUOTES)
+_KEY = re.compile(rf"[{_IN_QUOTES}]?([^{_IN_QUOTES}:：=,，{{}}\[\]\n]{{1,40}})[{_IN_QUOTES}]?")
+_QUOTED_KEY_AND_COLON = re.compile(rf"[{_DOUBLE}][\w ]{{1,40}}[{_DOUBLE}]\s*[:：]")
+_STRAY_QUOTE = re.compile(rf"[{_DOUBLE}]")
+_COMMAS = (",", "，")
 _STOPS = {True: re.compile(rf"\\.|[{_DOUBLE}]", re.DOTALL), False: re.compile(rf"\\.|[{_SINGLE}]", re.DOTALL)}
 _BARE_VALUE = re.compile(rf"[^,，\n{re.escape(_CLOSERS + _OPEN_OBJECT + _OPEN_LIST + _DOUBLE)}]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -32,7 +35,7 @@ _CONTROL = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys(("null", "None", "NULL", "undefined", "NaN", "nil"), None),
+    **dict.fromkeys(("null", "None", "NULL", "undefined", "NaN", "nil", "...", "…"), None),
 }
 # What may stand after the quote that ends a value; after any other, it is a quote inside the text.
 _AFTER_VALUE = re.compile(
@@ -40,7 +43,7 @@ _AFTER_VALUE = re.compile(
       [{re.escape(_CLOSERS)}]                                        # a closing bracket
     | [,，、;；]\s*(?:                                               # a comma, and then the start of a value or key
           [{re.escape(_QUOTES + _CLOSERS)}{{\[｛［\d-] | /[/*] | \Z
-        | (?:true|false|null|None|True|False)\b | \w{{1,40}}\s*[:：=]
+        | (?:true|false|null|None|True|False)\b | \w{{1,40}}[{_DOUBLE}]?\s*[:：=] | \.\.\. | …
       )
     | [{_DOUBLE}]\w{{1,40}}[{_DOUBLE}]\s*[:：]                       # no comma: a key,
     | (?<=\n)[ \t]{{0,40}}[{re.escape(_QUOTES)}]                     # a quote on the next line,
@@ -77,8 +80,8 @@ class _Reader:
         char = self._next(_SPACE)
         if depth > _MAX_DEPTH:
             raise Unreadable("nested too deep")
-        if char in _OPEN_OBJECT:
-            return self._object(depth)
+        if char in _OPEN_OBJECT or _QUOTED_KEY_AND_COLON.match(self.text, self.at):  # a key: its brace is missing
+            return self._object(depth, skip=char in _OPEN_OBJECT)
         if char in _OPEN_LIST:
             return self._list(depth)
         if char in _QUOTES:
@@ -103,8 +106,8 @@ class _Reader:
             raise Unreadable("stops in the middle")
         return True
 
-    def _object(self, depth: int) -> Value:
-        self.at += 1
+    def _object(self, depth: int, skip: bool) -> Value:
+        self.at += skip
         self.open_objects += 1
         pairs: dict[str, Value] = {}
         while not self._ended():
@@ -144,7 +147,7 @@ class _Reader:
         return items
 
     def _key(self, char: str) -> str:
-        found = (_QUOTED_KEY if char in _QUOTES else _BARE_KEY).match(self.text, self.at)
+        found = _KEY.match(self.text, self.at)
         colon = _COLON.match(self.text, found.end()) if found else None
         if found is None or (colon is None and char not in _QUOTES):
             raise Unreadable("a key or its value is missing")
@@ -152,23 +155,30 @@ class _Reader:
         return found.group(1).strip()
 
     def _string(self, opener: str) -> str:
-        stops = _STOPS[opener in _DOUBLE]
         start = self.at + 1
-        for found in stops.finditer(self.text, start):
-            if found.group()[0] != "\\" and (_AFTER_VALUE.match(self.text, found.end()) or self._over(found.end())):
+        for found in _STOPS[opener in _DOUBLE].finditer(self.text, start):
+            at = found.start()
+            if found.group()[0] == "\\":
+                continue
+            if _AFTER_VALUE.match(self.text, found.end()) or self._over(found.end()):
                 self.at = found.end()
-                return _unescaped(self.text[start : found.start()])
-        return self._unterminated(start)
+                return _unescaped(self.text[start:at])
+            if self.text[max(start, at - 8) : at].rstrip().endswith(_COMMAS) and _QUOTED_KEY_AND_COLON.match(
+                self.text, at
+            ):
+                return self._ended_before(start, at)  # the next key: this string's closing quote is missing
+        if not self.complete:
+            raise Unreadable("stops in the middle of a string")
+        return self._ended_before(start, len(self.text))
+
+    def _ended_before(self, start: int, end: int) -> str:
+        """A string without its closing quote: the brackets and commas before `end` are not its own."""
+        text = self.text[start:end].rstrip(_CLOSERS + ",， \t\r\n")
+        self.at = start + len(text)
+        return _unescaped(text)
 
     def _over(self, at: int) -> bool:
         return self.complete and at >= self.last
-
-    def _unterminated(self, start: int) -> str:
-        """A string whose quote never ends: the closing brackets at the text's end are not its own."""
-        if not self.complete:
-            raise Unreadable("stops in the middle of a string")
-        self.at = max(start, len(self.text.rstrip(_CLOSERS + " \t\r\n")))
-        return _unescaped(self.text[start : self.at])
 
     def _bare(self) -> Value:
         found = _BARE_VALUE.match(self.text, self.at)
@@ -176,7 +186,8 @@ class _Reader:
             raise Unreadable("a value is missing")
         if found.end() == len(self.text) and not self.complete:
             raise Unreadable("stops in the middle")
-        self.at = found.end()
+        stray = _STRAY_QUOTE.match(self.text, found.end())
+        self.at = found.end() + (stray is not None and _AFTER_VALUE.match(self.text, stray.end()) is not None)
         word = found.group().strip()
         return _WORDS.get(word, word)
 

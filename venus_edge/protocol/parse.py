@@ -23,7 +23,8 @@ _MAX_TRIES = 16  # opening tags looked into in one reply: bounds the work that a
 
 _TAG = re.compile(
     r"[<＜]\s{0,2}(?P<closes>/?)\s{0,2}"
-    r"(?:(?P<think>think(?:ing)?)|(?P<call>tool[_ -]?calls?|function_calls?)|(?P<answer>answer))\s{0,2}[>＞]",
+    r"(?:(?P<think>think(?:ing)?)|(?P<call>tool[_ -]?calls?|function_calls?)"
+    r"|(?P<answer>(?:final_)?answer(?:\s[^<>\n]{1,40})?))\s{0,2}[>＞]",
     re.IGNORECASE,
 )
 _OPENING = re.compile(r"\s*[<＜]think(?:ing)?[>＞]", re.IGNORECASE)
@@ -217,8 +218,11 @@ def _answer(body: str, tag: _Tag, tags: Sequence[_Tag], whole: bool) -> tuple[An
 
 
 def _unnested(text: str) -> str:
-    """An answer's text without answer tags that stand on lines of their own inside it (one released turn has that)."""
-    return re.sub(r"(?im)^[ \t]{0,8}</?answer>[ \t]{0,8}$\n?", "", text).strip()
+    """An answer's text without answer tags on lines of their own inside it (one released turn has that), and without
+    a wrong tag at its end."""
+    text = re.sub(r"(?im)^[ \t]{0,8}</?answer>[ \t]{0,8}$\n?", "", text).strip()
+    wrong = re.search(r"(?i)</?(?:answer|tool_call|tool_response)>\Z", text[-20:])
+    return text[: -len(wrong.group())].rstrip() if wrong else text
 
 
 def _bare_call(body: str, turn: _Turn) -> Decoded | None:
