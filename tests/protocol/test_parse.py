@@ -120,6 +120,9 @@ ANSWERS = {
     "full width": ("x</think>\n＜answer＞1807＜/answer＞", Answer("1807")),
     "a sign": ("x</think>\n<answer>∞</answer>", Answer("∞")),
     "no closing tag": ("x</think>\n<answer>1807, says the ledger.", Answer("1807, says the ledger.")),
+    "closed by another tag": ("x</think>\n<answer>1807\n</tool_call>", Answer("1807")),
+    "closed by an opening tag": ("x</think>\n<answer>1807<answer>", Answer("1807")),
+    "another name": ("x</think>\n<final_answer>1807</final_answer>", Answer("1807")),
     "thought never closed": ("prose\n<answer>1807</answer>", Answer("1807")),
     "thought never closed, one line": ("So: <answer>1807</answer>", Answer("1807")),
     "two": ("x</think>\n<answer>1807</answer>\n<answer>1806</answer>", Answer("1807")),
@@ -150,6 +153,13 @@ SLIPS = {
     "a bracket too few": "{" + FIELDS.replace('"]', '"') + "}",
     "a bracket too many": "{" + FIELDS.replace("]", "]]") + "}",
     "a quote too few": "{" + FIELDS.replace('gauge"', "gauge") + "}",
+    "no quote before a key": '{"name": "search", arguments": {"query": ["Brest gauge"]}}',
+    "no quote behind a key": '{"name": "search", "arguments: {"query": ["Brest gauge"]}}',
+    "no quote before a value": '{"name": search", "arguments": {"query": ["Brest gauge"]}}',
+    "no quote behind a value": '{"name": "search, "arguments": {"query": ["Brest gauge"]}}',
+    "no brace before a key": '{"name": "search", "arguments": "query": ["Brest gauge"]}}',
+    "brackets swapped": '{"name": "search", "arguments": {"query": ["Brest gauge"}]}',
+    "dots for more": '{"name": "search", "arguments": {"query": ["Brest gauge", ...]}}',
     "no first brace": FIELDS + "}",
     "doubled braces": "{{" + FIELDS + "}}",
     "fenced": "```json\n{" + FIELDS + "}\n```",
@@ -179,6 +189,9 @@ SLIPS = {
     "XML, named": '<invoke name="search"><parameter name="query">Brest gauge</parameter></invoke>',
     "XML, JSON inside": '<function=search>{"query": ["Brest gauge"]}</function>',
     "Python": 'search(query=["Brest gauge"])',
+    "Python, fenced": '```python\nsearch(query=["Brest gauge"])\n```',
+    "XML, tags by name": "<search>\n<query>Brest gauge</query>\n</search>",
+    "equals signs": '{"name"="search", "arguments"={"query"=["Brest gauge"]}}',
     "Python, by position": 'search("Brest gauge")',
     "name, then JSON": 'search\n{"query": ["Brest gauge"]}',
     "OpenAI": '{"type": "function", "function": {' + FIELDS + "}}",
@@ -333,6 +346,11 @@ VISITS = {
 @pytest.mark.parametrize(("arguments", "urls", "goal"), VISITS.values(), ids=VISITS.keys())
 def test_addresses_and_goal_are_found_in_any_shape(arguments: object, urls: tuple[str, ...], goal: str) -> None:
     assert parse(visit(arguments)).action == VisitCall(urls, goal)
+
+
+def test_an_address_without_its_closing_quote_ends_where_the_list_does() -> None:
+    call = parse(block(f'{{"name": "visit", "arguments": {{"url": ["{URL}], "goal": "find "the" date"}}}}')).action
+    assert call == VisitCall((URL,), 'find "the" date')
 
 
 def test_a_flat_call_is_a_call() -> None:

@@ -27,7 +27,6 @@ _IN_QUOTES = re.escape(_QUOTES)
 _KEY = re.compile(rf"[{_IN_QUOTES}]?([^{_IN_QUOTES}:：=,，{{}}\[\]\n]{{1,40}})[{_IN_QUOTES}]?")
 _QUOTED_KEY_AND_COLON = re.compile(rf"[{_DOUBLE}][\w ]{{1,40}}[{_DOUBLE}]\s*[:：]")
 _STRAY_QUOTE = re.compile(rf"[{_DOUBLE}]")
-_COMMAS = (",", "，")
 _STOPS = {True: re.compile(rf"\\.|[{_DOUBLE}]", re.DOTALL), False: re.compile(rf"\\.|[{_SINGLE}]", re.DOTALL)}
 _BARE_VALUE = re.compile(rf"[^,，\n{re.escape(_CLOSERS + _OPEN_OBJECT + _OPEN_LIST + _DOUBLE)}]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -163,13 +162,16 @@ class _Reader:
             if _AFTER_VALUE.match(self.text, found.end()) or self._over(found.end()):
                 self.at = found.end()
                 return _unescaped(self.text[start:at])
-            if self.text[max(start, at - 8) : at].rstrip().endswith(_COMMAS) and _QUOTED_KEY_AND_COLON.match(
-                self.text, at
-            ):
-                return self._ended_before(start, at)  # the next key: this string's closing quote is missing
+            if self._starts_a_key(start, at):
+                return self._ended_before(start, at)
         if not self.complete:
             raise Unreadable("stops in the middle of a string")
         return self._ended_before(start, len(self.text))
+
+    def _starts_a_key(self, start: int, at: int) -> bool:
+        """Whether the quote at `at` opens the next key, the closing quote of the string from `start` being left out."""
+        after_comma = self.text[max(start, at - 8) : at].rstrip().endswith((",", "，"))
+        return after_comma and _QUOTED_KEY_AND_COLON.match(self.text, at) is not None
 
     def _ended_before(self, start: int, end: int) -> str:
         """A string without its closing quote: the brackets and commas before `end` are not its own."""

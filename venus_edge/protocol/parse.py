@@ -19,7 +19,7 @@ from venus_edge.values import Answer, Evidence, Malformed, Reply, ToolCall
 
 Finish = Literal["stop", "length", "context", "cancelled"]
 
-_MAX_TRIES = 16  # opening tags looked into in one reply: bounds the work that a hostile text can ask for
+_MAX_TRIES = 8  # opening tags looked into in one reply: bounds the work that a hostile text can ask for
 
 _TAG = re.compile(
     r"[<＜]\s{0,2}(?P<closes>/?)\s{0,2}"
