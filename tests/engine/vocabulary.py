@@ -133,7 +133,7 @@ def _add_geometry(writer: Any, size: Geometry) -> None:
     writer.add_rope_freq_base(5_000_000.0)
 
 
-def write_model(path: Path, template: str, count: int = 1_024, size: Geometry = Geometry(), seed: int = 0) -> Path:  # noqa: B008 (frozen)
+def write_model(path: Path, template: str, count: int = 1_024, size: Geometry = Geometry(), seed: int = 0) -> Path:
     """A Qwen3 with random weights: it writes nonsense, but differently for every prompt."""
     writer = gguf.GGUFWriter(path, "qwen3")
     _add_geometry(writer, size)

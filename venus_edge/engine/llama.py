@@ -180,19 +180,25 @@ class Vocabulary:
 
     def ends(self, token: int) -> bool:
         """Whether the token ends a turn (<|im_end|>, <|endoftext|>)."""
-        return bool(self._lib.llama_vocab_is_eog(self.handle, token))
+        lib, vocab = self._lib, self.handle
+        return bool(lib.llama_vocab_is_eog(vocab, token)) and not self._ordinary(lib.llama_vocab_get_attr(vocab, token))
+
+    def _ordinary(self, attributes: int) -> bool:
+        """llama.cpp takes some tokens for control tokens by their text alone, as Qwen's ordinary `</s>` (128247): it
+        adds the attribute, and the file's own stays beside it."""
+        return bool(attributes & self._lib.LLAMA_TOKEN_ATTR_NORMAL)
 
     def _specials(self) -> Specials:
         lib, vocab = self._lib, self.handle
         control = lib.LLAMA_TOKEN_ATTR_CONTROL | lib.LLAMA_TOKEN_ATTR_UNKNOWN
         wanted = control | lib.LLAMA_TOKEN_ATTR_USER_DEFINED
-        attributes = ((i, lib.llama_vocab_get_attr(vocab, i)) for i in range(self.size))
-        special = [(i, a, (lib.llama_vocab_get_text(vocab, i) or b"").decode()) for i, a in attributes if a & wanted]
+        every = ((i, lib.llama_vocab_get_attr(vocab, i)) for i in range(self.size))
+        found = [(i, bits, self.piece(i).decode()) for i, bits in every if bits & wanted and not self._ordinary(bits)]
         return Specials(
-            control={text: i for i, a, text in special if text and a & control},
-            user={text: i for i, a, text in special if text and not a & control},
-            lstrip=frozenset(i for i, a, _ in special if a & lib.LLAMA_TOKEN_ATTR_LSTRIP),
-            rstrip=frozenset(i for i, a, _ in special if a & lib.LLAMA_TOKEN_ATTR_RSTRIP),
+            control={text: i for i, bits, text in found if text and bits & control},
+            user={text: i for i, bits, text in found if text and not bits & control},
+            lstrip=frozenset(i for i, bits, _ in found if bits & lib.LLAMA_TOKEN_ATTR_LSTRIP),
+            rstrip=frozenset(i for i, bits, _ in found if bits & lib.LLAMA_TOKEN_ATTR_RSTRIP),
         )
 
 
@@ -307,6 +313,50 @@ class _Context:
 # -- choosing a token -------------------------------------------------------------------------------------------------
 
 
+def _samplers(lib: Any, settings: Sampling) -> Any:
+    chain = lib.llama_sampler_chain_init(lib.llama_sampler_chain_default_params())
+    for name, arguments in steps(settings):
+        lib.llama_sampler_chain_add(chain, getattr(lib, f"llama_sampler_init_{name}")(*arguments))
+    return chain
+
+
+def _apply(lib: Any, sampler: Any, candidates: Any) -> tuple[int, int]:
+    """Runs a sampler over candidates, in place: how many are left in front, and which it selected (-1: none)."""
+    data = candidates.ctypes.data_as(lib.llama_token_data_p)
+    array = lib.llama_token_data_array(data, len(candidates), -1, False)
+    lib.llama_sampler_apply(sampler, ctypes.byref(array))
+    return int(array.size), int(array.selected)
+
+
+def _candidates(logits: Any, ids: Any) -> Any:
+    """llama.cpp's `llama_token_data` of some ids, as a numpy array."""
+    import numpy as np
+
+    found = np.zeros(len(ids), np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)]))
+    found["id"], found["logit"] = ids, logits[ids]
+    return found
+
+
+def distribution(settings: Sampling, logits: Sequence[float], generated: Sequence[int] = ()) -> list[float]:
+    """What a token would be drawn from: the probability of each, given its logits and what the turn has generated."""
+    import numpy as np
+
+    lib, row = _library(), np.array(logits, np.float32)
+    presence = Presence(settings.presence_penalty)
+    for token in generated:
+        presence.accept(token)
+    presence.apply(row)
+    candidates = _candidates(row, np.arange(len(row)))
+    chain = _samplers(lib, settings)
+    left, selected = _apply(lib, chain, candidates)
+    lib.llama_sampler_free(chain)
+    if settings.temperature <= 0:
+        candidates["p"][:left] = np.arange(left) == selected
+    result = np.zeros(len(row))
+    result[candidates["id"][:left]] = candidates["p"][:left]
+    return [float(p) for p in result]
+
+
 class _Chain:
     """The penalty in place, llama.cpp's samplers for the rest, and a grammar that is asked about the token chosen."""
 
@@ -316,9 +366,7 @@ class _Chain:
         self._vocabulary = vocabulary
         self._presence = Presence(settings.presence_penalty)
         self._grammar = _Grammar(context.lib, vocabulary, grammar, settings) if grammar is not None else None
-        self._chain = self._lib.llama_sampler_chain_init(self._lib.llama_sampler_chain_default_params())
-        for name, arguments in steps(settings):
-            self._lib.llama_sampler_chain_add(self._chain, getattr(self._lib, f"llama_sampler_init_{name}")(*arguments))
+        self._chain = _samplers(self._lib, settings)
 
     def next(self) -> int:
         if self._presence.active:
@@ -351,8 +399,7 @@ class _Grammar:
         import numpy as np
 
         self._lib = lib
-        self._np = np
-        self._kind = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
+        self._zero = np.zeros(1, np.float32)
         self._needed = 1 if settings.temperature <= 0 else settings.top_k  # allowed ones, for the choice to be exact
         _complaints.forget()
         self._sampler = lib.llama_sampler_init_grammar(vocabulary.handle, text.encode(), b"root")
@@ -360,9 +407,9 @@ class _Grammar:
             raise EngineError(f"llama.cpp does not understand the grammar ({_complaints.first or 'no reason given'})")
 
     def allows(self, token: int) -> bool:
-        one = self._np.zeros(1, self._kind)
+        one = _candidates(self._zero, (0,))
         one["id"] = token
-        self._apply(self._sampler, one)
+        _apply(self._lib, self._sampler, one)
         return bool(one["logit"][0] > _MINUS_INFINITY)
 
     def accept(self, token: int) -> None:
@@ -370,33 +417,25 @@ class _Grammar:
 
     def choose(self, logits: Any, chain: Any) -> int:
         """The chain's choice among the allowed tokens. Raises EngineError if there is none."""
-        np = self._np
+        import numpy as np
+
         if 0 < self._needed <= self.BEST < len(logits):
-            some = self._candidates(logits, np.argpartition(logits, -self.BEST)[-self.BEST :])
-            if np.count_nonzero(some["logit"] > _MINUS_INFINITY) >= self._needed:
+            some = self._allowed(logits, np.argpartition(logits, -self.BEST)[-self.BEST :])
+            if len(some) >= self._needed:
                 return self._chosen(some, chain)
-        every = self._candidates(logits, np.arange(len(logits)))
-        if not np.any(every["logit"] > _MINUS_INFINITY):
+        every = self._allowed(logits, np.arange(len(logits)))
+        if not len(every):
             raise EngineError("the grammar allows no token of this vocabulary to follow")
         return self._chosen(every, chain)
 
-    def _candidates(self, logits: Any, ids: Any) -> Any:
-        found = self._np.zeros(len(ids), self._kind)
-        found["id"], found["logit"] = ids, logits[ids]
-        self._apply(self._sampler, found)
-        return found
+    def _allowed(self, logits: Any, ids: Any) -> Any:
+        found = _candidates(logits, ids)
+        _apply(self._lib, self._sampler, found)
+        return found[found["logit"] > _MINUS_INFINITY]
 
     def _chosen(self, candidates: Any, chain: Any) -> int:
-        allowed = candidates[candidates["logit"] > _MINUS_INFINITY]
-        selected = self._apply(chain, allowed)
-        return int(allowed["id"][selected])
-
-    def _apply(self, sampler: Any, candidates: Any) -> int:
-        """Runs a sampler over candidates, in place; gives the index that it selected, -1 for none."""
-        data = candidates.ctypes.data_as(self._lib.llama_token_data_p)
-        array = self._lib.llama_token_data_array(data, len(candidates), -1, False)
-        self._lib.llama_sampler_apply(sampler, ctypes.byref(array))
-        return int(array.selected)
+        _, selected = _apply(self._lib, chain, candidates)
+        return int(candidates["id"][selected])
 
     def close(self) -> None:
         if self._sampler:

@@ -68,6 +68,6 @@ def failed(path: Path, complaint: str) -> ModelError:
         return ModelError(f"{path} is cut off or damaged ({complaint}): {_REMEDY}")
     if re.search(r"unable to allocate|failed to allocate|out of memory|mmap failed", complaint, re.IGNORECASE):
         return ModelError(f"{path} does not fit into memory ({complaint}): use a smaller quantization")
-    if re.search(r"unknown (pre-)?tokenizer|bad .*version|unsupported|newer", complaint, re.IGNORECASE):
+    if re.search(r"unknown (pre-)?tokenizer|file is version|unsupported|newer", complaint, re.IGNORECASE):
         return ModelError(f"{path} is too new for llama.cpp ({complaint}): pip install --upgrade llama-cpp-python")
     return ModelError(f"{path} cannot be loaded ({complaint or 'llama.cpp gives no reason'}): {_REMEDY}")

@@ -127,7 +127,8 @@ class ScriptedGeneration:
             if self._cancelled or self._left <= 0:
                 finish = "cancelled" if self._cancelled else "length"
                 break
-            data = data[: self._left]
+            if len(data) > self._left:
+                data, finish = data[: self._left], "length"
             self._count(len(data))
             if text := stream.feed(data):
                 yield text
