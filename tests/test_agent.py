@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from venus_edge.engine.scripted import ScriptedEngine, ScriptedGeneration
 
 from venus_edge.agent import GREEDY_RETRY_TEMPERATURE, Agent, Config
 from venus_edge.engine import Request, Sampling
+from venus_edge.engine.scripted import ScriptedEngine, ScriptedGeneration
 from venus_edge.errors import EngineError
 from venus_edge.events import AttemptDropped, AttemptStarted, Event, Failed, Finished, LimitReached, Streamed
 from venus_edge.guards import Limits
@@ -227,8 +227,8 @@ def test_a_prompt_that_leaves_no_room_is_never_sampled_from() -> None:
     result, events, engine, _ = play([ANSWER], n_ctx=512)
     assert engine.requests == []
     assert result.termination == "token_limit_no_answer"
-    assert [e.error.split(", which")[1] for e in events if isinstance(e, Failed)] == [
-        " leaves no room to think and answer: shorten the question, or open a larger window with --context"
+    assert [e.error.split(": ", 1)[1] for e in events if isinstance(e, Failed)] == [
+        "no room is left to think and answer: shorten the question, or open a larger window with --context"
     ]
 
 

@@ -197,7 +197,7 @@ class Agent:
         room = guards.room(n_ctx, len(state.prompt), given.max_tokens, final)
         if not room:
             raise ContextFull(
-                f"the prompt takes {len(state.prompt):,} of the window's {n_ctx:,} tokens, which leaves no room to think "
+                f"the prompt takes {len(state.prompt):,} of the window's {n_ctx:,} tokens: no room is left to think "
                 "and answer: shorten the question, or open a larger window with --context"
             )
         greedy_retry = number > 1 and given.temperature == 0

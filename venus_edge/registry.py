@@ -39,6 +39,7 @@ class ModelSpec:
     gguf_repo: str = ""
     file: str = ""
     quant: str = "Q4_K_M"
+    kv_type: str = "f16"
     size_gb: float = 0.0
     sampling: Sampling = field(default_factory=Sampling)
 

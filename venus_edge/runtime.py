@@ -1,25 +1,238 @@
 """Settings -> a ready Agent: the one file that knows every part.
 
-In: Settings. Out: a Runtime whose `agent` plays runs; what was opened for it is closed when it is left.
+In: Settings. Out: a Runtime whose `agent` plays runs; what was opened for it is closed when it is left. What can be
+refused is refused before the model is loaded.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import date
+from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, cast
 
 from venus_edge import demo as demo_files
 from venus_edge import guards, hub, registry
 from venus_edge.agent import Agent, Config
-from venus_edge.engine import Engine, Sampling
-from venus_edge.errors import CorpusError, UsageError
+from venus_edge.engine import Engine
+from venus_edge.errors import EngineError, UsageError
 from venus_edge.events import RunStarted
 from venus_edge.registry import ModelSpec
 from venus_edge.settings import Settings, check
+from venus_edge.tools import Opener, Reader, Searcher
+from venus_edge.values import DialectName
+
+if TYPE_CHECKING:
+    from venus_edge.corpus.folder import Report
+    from venus_edge.corpus.index import Corpus
+    from venus_edge.engine.llama import LlamaEngine
+    from venus_edge.engine.options import EngineOptions
 
 Note = Callable[[str], None]
+
+DEFAULT_MODEL = "dr-venus-4b-rl"
+WINDOWS = (131_072, 98_304, 65_536, 49_152, 32_768, 24_576, 16_384)  # tried in turn where none was asked for
+READING_WINDOW = 8_192  # tokens of the second sequence, in which the model reads pages
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Where hits and pages come from in this run: the corpus or the web."""
+
+    searcher: Searcher
+    opener: Opener
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Everything a run needs, open."""
+
+    settings: Settings
+    spec: ModelSpec
+    engine: Engine
+    agent: Agent
+    seed: int
+
+    def started(self, question: str, session: str = "") -> RunStarted:
+        """The first event of a run."""
+        return RunStarted(question, self.spec.name, self.spec.dialect, self.engine.n_ctx, self.seed, session)
+
+
+def demo(settings: Settings) -> Settings:
+    """The same settings on what ships with the package: its corpus, its model unless another is named, no network."""
+    return replace(
+        settings, model=settings.model or demo_files.MODEL, corpus=settings.corpus or (demo_files.CORPUS,), offline=True
+    )
+
+
+@contextmanager
+def prepare(settings: Settings, note: Note) -> Iterator[Runtime]:
+    """Opens model and world. Raises a VenusError of one line for whatever is missing or wrong."""
+    check(settings)
+    if settings.offline and not settings.corpus:
+        raise UsageError(
+            "offline there is nothing to search without --corpus DIR (a folder of .html, .md or .txt files)"
+        )
+    today, gpu_layers, spec = _date(settings.date), _gpu_layers(settings.gpu_layers), _spec(settings)
+    path = hub.locate(spec, settings.directories.models)
+    with ExitStack() as stack:
+        world = _world(settings, stack, note)
+        engine = stack.enter_context(closing(_engine(path, spec, settings, gpu_layers, note)))
+        yield _ready(settings, spec, engine, world, today)
+
+
+def _ready(settings: Settings, spec: ModelSpec, engine: Engine, world: World, today: date) -> Runtime:
+    from venus_edge.tools.toolbox import Toolbox
+
+    seed = secrets.randbelow(2**31) if settings.seed is None else settings.seed
+    tools = Toolbox(world.searcher, world.opener, _reader(spec, engine), spec.dialect, spec.results)
+    config = Config(today, replace(spec.sampling, seed=seed), _limits(settings), engine.chat_template)
+    return Runtime(settings, spec, engine, Agent(engine, tools, config), seed)
+
+
+# -- the model --------------------------------------------------------------------------------------------------------
+
+
+def _spec(settings: Settings) -> ModelSpec:
+    """The model's entry, with what the settings say laid over it."""
+    specs, name = registry.load(settings.directories.config), settings.model or DEFAULT_MODEL
+    is_file = name.endswith(".gguf") or Path(name).is_file()
+    spec = registry.for_file(Path(name).absolute(), specs) if is_file else registry.find(name, specs)
+    sampling = spec.sampling
+    if settings.temperature is not None:
+        sampling = replace(sampling, temperature=settings.temperature)
+    return replace(
+        spec,
+        dialect=cast(DialectName, settings.dialect or spec.dialect),
+        reader=settings.reader or spec.reader,
+        results=settings.results or spec.results,
+        sampling=sampling,
+    )
+
+
+def _engine(path: Path, spec: ModelSpec, settings: Settings, gpu_layers: int | None, note: Note) -> LlamaEngine:
+    """The model, opened with the window that was asked for, or else with the largest that fits into memory."""
+    from venus_edge.engine.llama import LlamaEngine
+    from venus_edge.engine.options import EngineOptions
+
+    options = EngineOptions(
+        n_ctx=settings.n_ctx or spec.n_ctx,
+        n_ctx_reading=READING_WINDOW if spec.reader == "model" else 0,
+        n_threads=settings.threads,
+        n_threads_batch=settings.threads,
+        n_gpu_layers=gpu_layers,
+        type_k=settings.kv_type or spec.kv_type,
+    )
+    smaller = [] if settings.n_ctx else [window for window in WINDOWS if window < spec.n_ctx]
+    engine = _largest(lambda chosen: LlamaEngine(path, chosen), options, smaller)
+    if engine.n_ctx < options.n_ctx:
+        note(
+            f"window: {engine.n_ctx:,} tokens instead of {spec.n_ctx:,}, which is what fits into the free memory; "
+            "a smaller --kv-type makes room for more"
+        )
+    for line in engine.notes:
+        note(line)
+    return engine
+
+
+def _largest(
+    opened: Callable[[EngineOptions], LlamaEngine], options: EngineOptions, smaller: Sequence[int]
+) -> LlamaEngine:
+    """The engine with the first window that fits: the one in `options`, then the smaller ones."""
+    for window in smaller:
+        try:
+            return opened(options)
+        except EngineError:
+            options = replace(options, n_ctx=window)
+    return opened(options)
+
+
+def _gpu_layers(text: str) -> int | None:
+    """None for auto, -1 for all."""
+    named = {"auto": None, "all": -1}
+    if text in named:
+        return named[text]
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise UsageError(f"gpu-layers is auto, all or a number, not {text!r}")
+
+
+def _limits(settings: Settings) -> guards.Limits:
+    usual = guards.Limits()
+    return replace(
+        usual,
+        turns=settings.max_turns or usual.turns,
+        seconds=settings.max_seconds or usual.seconds,
+        tokens=settings.max_tokens or usual.tokens,
+    )
+
+
+def _date(text: str | None) -> date:
+    if text is None:
+        return date.today()
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"date {text!r} is not YYYY-MM-DD") from None
+
+
+def _reader(spec: ModelSpec, engine: Engine) -> Reader:
+    from venus_edge.tools.evidence import ExtractiveReader, ModelReader
+
+    return ModelReader(engine) if spec.reader == "model" else ExtractiveReader()
+
+
+# -- the world --------------------------------------------------------------------------------------------------------
+
+
+def _world(settings: Settings, stack: ExitStack, note: Note) -> World:
+    """The corpora that were named, or the web."""
+    if settings.corpus:
+        from venus_edge.corpus.shelf import Shelf
+
+        shelf = Shelf([stack.enter_context(closing(open_corpus(path, settings, note))) for path in settings.corpus])
+        return World(shelf, shelf)
+    from venus_edge.sources.cache import Cache
+    from venus_edge.sources.ddgs import DdgsSearch
+    from venus_edge.sources.gate import Gate, Policy
+    from venus_edge.sources.http import Fetcher
+    from venus_edge.sources.web import Web
+
+    gate = Gate(Policy(settings.offline, settings.allow_hosts))
+    cache = stack.enter_context(Cache(settings.directories.cache))
+    return World(DdgsSearch(gate), Web(Fetcher(gate), cache))
+
+
+def open_corpus(path: Path, settings: Settings, note: Note) -> Corpus:
+    """A corpus by its folder, whose index is brought up to date first, or by its index file. Raises CorpusError."""
+    from venus_edge.corpus.index import Corpus
+
+    if path.is_file():
+        return Corpus(path)
+    index, report = build_corpus(path, settings)
+    if report.added or report.updated or report.removed:
+        note(f"corpus {path.name}: {report.documents} documents ({report.added} new, {report.updated} changed)")
+    for skipped in report.skipped[:5]:
+        note(f"corpus {path.name}: left out {skipped.path}: {skipped.reason}")
+    return Corpus(index, check=False)
+
+
+def build_corpus(
+    folder: Path, settings: Settings, progress: Callable[[int, int, str], None] | None = None
+) -> tuple[Path, Report]:
+    """Brings a folder's index up to date; it lies in the data directory, named for the folder. Raises CorpusError."""
+    from venus_edge.corpus.folder import build
+    from venus_edge.sources.extract import extract
+
+    index = index_path(folder, settings)
+    return index, build(folder, index, extract, progress)
+
+
+def index_path(folder: Path, settings: Settings) -> Path:
+    """Where the index of a folder is kept: the folder's name and a hash of its whole path."""
+    whole = folder.resolve()
+    return settings.directories.corpora / f"{whole.name}-{sha256(str(whole).encode()).hexdigest()[:12]}.sqlite"

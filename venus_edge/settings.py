@@ -55,12 +55,12 @@ class Directories:
 class Settings:
     """Everything a run may be told. None means: as the model's entry in models.toml says.
 
-    `model` is a name in models.toml or the path of a .gguf file; `corpus` folders or index files, none for the web;
-    `max_seconds`, `max_turns` and `max_tokens` end the research and ask for the answer.
+    `model` is a name in models.toml or the path of a .gguf file, "" the default model; `corpus` folders or index files,
+    none for the web; `max_seconds`, `max_turns` and `max_tokens` end the research and ask for the answer.
     """
 
     directories: Directories = field(default_factory=Directories.from_environment)
-    model: str = "dr-venus-4b-rl"
+    model: str = ""
     corpus: tuple[Path, ...] = ()
     dialect: str | None = None
     n_ctx: int | None = None

@@ -58,6 +58,7 @@ QUESTION_LIMIT = 1_000_000  # characters; a longer one is a file given by mistak
 @click.pass_context
 def run(
     ctx: click.Context,
+    /,
     question: str | None,
     demo: bool,
     max_minutes: float | None,
