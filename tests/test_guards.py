@@ -171,6 +171,19 @@ def test_the_window_keeps_room_for_the_answer() -> None:
     assert Limits().window(4_096) == 3_584
 
 
+def test_a_full_window_starts_no_turn() -> None:
+    rooms = {
+        n: (room(512, n, 100), room(512, n, 100, final=True)) for n in (300, 448, 449, 490, 497, 510, 511, 512, 600)
+    }
+    assert rooms == {
+        300: (100, 100),
+        448: (31, 63),
+        449: (0, 62),
+        490: (0, 21),
+        **dict.fromkeys((497, 510, 511, 512, 600), (0, 0)),
+    }
+
+
 @given(st.integers(256, 300_000), st.integers(0, 300_000))
 def test_no_turn_starts_with_room_for_a_few_tokens(n_ctx: int, prompt_tokens: int) -> None:
     tokens = room(n_ctx, prompt_tokens, max_tokens=15_000)

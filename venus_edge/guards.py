@@ -48,17 +48,16 @@ def reserve(n_ctx: int) -> int:
 
 
 def room(n_ctx: int, prompt_tokens: int, max_tokens: int, final: bool = False) -> int:
-    """The most tokens that this turn may generate, 0 if it must not start.
+    """The most tokens that this turn may generate, 0 if it must not start: a turn never gets a handful of tokens.
 
-    An ordinary turn leaves half the reserve for the final one, and starts only while the reserve is whole: so it never
-    gets a handful of tokens. The final turn may have what is left.
+    An ordinary turn starts only while the reserve is whole, and leaves half of it for the final one. The final turn may
+    have what is left, if that is a quarter of the reserve, or 256.
     """
+    kept = reserve(n_ctx)
     left = n_ctx - prompt_tokens - 1
     if final:
-        return max(0, min(max_tokens, left))
-    if prompt_tokens > n_ctx - reserve(n_ctx):
-        return 0
-    return max(0, min(max_tokens, left - reserve(n_ctx) // 2))
+        return min(max_tokens, left) if left >= min(kept // 4, 256) else 0
+    return min(max_tokens, left - kept // 2) if prompt_tokens <= n_ctx - kept else 0
 
 
 def is_repeated(call: ToolCall, earlier: Collection[ToolCall]) -> bool:
