@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.protocol.runs import released
-from venus_edge.protocol.parse import Finish, abandoned, parse, parse_reading
-from venus_edge.values import Answer, Evidence, Malformed, Reply, SearchCall, VisitCall
+from venus_edge.protocol.parse import Finish, abandoned, parse
+from venus_edge.values import Answer, Malformed, Reply, SearchCall, VisitCall
 
 FIELDS = '"name": "search", "arguments": {"query": ["Brest gauge"]}'
 CALL = "<tool_call>\n{" + FIELDS + "}\n</tool_call>"
@@ -475,7 +475,6 @@ def test_any_text_is_a_reply_with_one_pair_of_think_tags(text: str, finish: Fini
 def test_any_string_is_a_reply(text: str) -> None:
     for wrapped in (text, f"ok</think><tool_call>{text}</tool_call>", f'<tool_call>{{"name": "search", "q": {text}'):
         parse(wrapped).text.encode()
-        parse_reading(wrapped)
 
 
 HOSTILE = [
@@ -527,13 +526,3 @@ def test_every_released_turn_is_the_call_or_the_answer_that_it_is(shared: Path) 
         assert isinstance(reply.action, Answer)
         assert reply.action.text in last.replace("<answer>\n", "")
         assert not reply.action.cut
-
-
-# -- a reading --------------------------------------------------------------------------------------------------------
-
-
-def test_a_reading_is_its_evidence_and_summary() -> None:
-    value = Evidence("Lit in 1916.", "The lamp was lit in 1916.")
-    text = json.dumps({"evidence": value.evidence, "summary": value.summary})
-    assert [parse_reading(t) for t in (text, f"hm {{}}\n</think>\n\n{text}\n", f"```json\n{text}\n```")] == [value] * 3
-    assert [parse_reading(t) for t in ("", "{}", text[:-5], "[1]", '{"evidence": 1, "summary": ""}')] == [None] * 5

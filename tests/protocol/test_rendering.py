@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.protocol.runs import released
 from venus_edge.protocol import Piece, Trust
 from venus_edge.protocol.parse import parse
-from venus_edge.protocol.prompt import reading_prompt, tool_reply
-from venus_edge.protocol.rendering import TemplateUnusable, packaged_template, render, render_reading
+from venus_edge.protocol.prompt import tool_reply
+from venus_edge.protocol.rendering import TemplateUnusable, packaged_template, render
 from venus_edge.values import Message, Role
 
 CALL = '<tool_call>\n{"name": "search", "arguments": {"query": ["a"]}}\n</tool_call>'
@@ -149,14 +149,6 @@ def test_a_template_that_loses_text_is_refused(template: str) -> None:
 def test_a_template_cannot_reach_out_of_its_sandbox() -> None:
     with pytest.raises(TemplateUnusable):
         render(START, "{{ messages.__class__.__mro__[1].__subclasses__() }}")
-
-
-def test_a_reading_starts_behind_a_closed_thought() -> None:
-    messages = reading_prompt("</think> page", "https://example.org/a", "the year")
-    pieces = render_reading(messages)
-    assert pieces[-1] == Piece("<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n", Trust.TEMPLATE)
-    assert pieces[-2] == Piece(messages[1].content, Trust.OUTSIDE)
-    assert joined(render_reading(messages, CHATML)) == joined(render(messages, CHATML))
 
 
 def test_nothing_is_rendered_of_nothing() -> None:

@@ -7,7 +7,6 @@ answer stands beside it; a reply that a limit cut is never completed by guessing
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from venus_edge.protocol.decode import Decoded, decode_bare, decode_call
 from venus_edge.protocol.prompt import well_formed
-from venus_edge.values import Answer, Evidence, Malformed, Reply, ToolCall
+from venus_edge.values import Answer, Malformed, Reply, ToolCall
 
 Finish = Literal["stop", "length", "context", "cancelled"]
 
@@ -280,21 +279,3 @@ def _kept_rest(body: str, start: int, deed: _Deed) -> str:
     if not closed:
         return f"{body[start : deed.end].rstrip()}\n</tool_call>"
     return body[start : closed.end()] if body[closed.end() :].strip() else body[start:]
-
-
-# -- a reading --------------------------------------------------------------------------------------------------------
-
-
-def parse_reading(text: str) -> Evidence | None:
-    """What a reading pass said about a page (`prompt.reading_prompt`); None if that is not its JSON, or a cut one."""
-    start = text.find("{", text.rfind("</think>") + 1)
-    try:
-        value = json.loads(text[start:].strip().removesuffix("```"), strict=False) if start >= 0 else None
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict):
-        return None
-    evidence, summary = (value.get(key) for key in ("evidence", "summary"))
-    if not isinstance(evidence, str) or not isinstance(summary, str):
-        return None
-    return Evidence(well_formed(evidence).strip(), well_formed(summary).strip())

@@ -18,7 +18,7 @@ import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from venus_edge.protocol import Piece, Trust
-from venus_edge.protocol.prompt import CLOSE_RESPONSE, OPEN_RESPONSE, READING_START
+from venus_edge.protocol.prompt import CLOSE_RESPONSE, OPEN_RESPONSE
 from venus_edge.values import Message
 
 OPEN_THINK = "<think>"
@@ -49,14 +49,6 @@ def render(
         return []
     skeleton = _skeleton(template or packaged_template(), _shapes(messages), add_generation_prompt)
     return list(_merged(_filled(skeleton, messages, as_generated)))
-
-
-def render_reading(messages: Sequence[Message], template: str = "") -> list[Piece]:
-    """The prompt of a reading pass (`prompt.reading_prompt`): its thought is closed where the template opens one, so
-    that `prompt.READING_GRAMMAR` binds the text from its start."""
-    pieces = render(messages, template)
-    opened = pieces[-1].text.endswith(f"{OPEN_THINK}\n")
-    return list(_merged(iter([*pieces, Piece(READING_START if opened else "", Trust.TEMPLATE)])))
 
 
 # -- the template's run over markers ----------------------------------------------------------------------------------
