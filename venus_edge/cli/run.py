@@ -85,7 +85,7 @@ def run(
         ready = stack.enter_context(runtime.prepare(settings, view.note))
         result, session = _play(ready, question, view)
     _print(result, session, ready, as_json)
-    ctx.exit(0 if result.prediction else 1)
+    ctx.exit(130 if result.termination == "interrupted" else 0 if result.prediction else 1)
 
 
 def _with(settings: Settings, **changes: Any) -> Settings:
