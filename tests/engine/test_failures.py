@@ -116,12 +116,13 @@ def test_the_size_of_the_cache_is_the_measured_one(kind: str, n_ctx: int, mib: i
 
 
 def test_a_window_that_does_not_fit_into_memory_is_refused_before_it_is_made() -> None:
-    chosen = EngineOptions(n_ctx=131_072, n_ctx_reading=0)
-    options.check_memory(chosen, FOUR_B, 24 * options.GIB)
+    chosen, weights = EngineOptions(n_ctx=131_072, n_ctx_reading=0), 2_497_280_256
+    options.check_memory(chosen, FOUR_B, weights, 24 * options.GIB)
     with pytest.raises(EngineError) as caught:
-        options.check_memory(chosen, FOUR_B, 16 * options.GIB)
+        options.check_memory(chosen, FOUR_B, weights, 16 * options.GIB)
     assert str(caught.value) == (
-        "a window of 131,072 tokens takes 18.0 GiB of memory with f16 KV, and 16.0 GiB are free: "
+        "a window of 131,072 tokens takes 18.0 GiB of memory with f16 KV, "
+        "with 2.3 GiB of weights beside it, of 16.0 GiB that are free: "
         "give a smaller --context, or --kv-type q8_0 or q4_0"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from venus_edge.engine import Request, Sampling
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
 from venus_edge.errors import ContextFull, EngineError
-from venus_edge.protocol import Piece, Trust
+from venus_edge.protocol import Piece, Trust, prompt
 
 PROMPT = list(range(100, 160))
 GREEDY = Sampling(temperature=0.0, presence_penalty=0.0, max_tokens=12)
@@ -34,16 +35,16 @@ def true_record(engine: LlamaEngine, sequence: int = 0) -> bool:
 
 
 def test_a_twenty_turn_conversation_evaluates_every_token_once(engine: LlamaEngine) -> None:
-    prompt, before, generated, asked = list(range(50, 90)), 0, 0, 0
+    ids, before, generated, asked = list(range(50, 90)), 0, 0, 0
     for turn in range(20):
-        generation = engine.generate(Request(prompt, Sampling(max_tokens=15, seed=turn)))
+        generation = engine.generate(Request(ids, Sampling(max_tokens=15, seed=turn)))
         list(generation)
         assert generation.usage.reused_tokens == before
         assert generation.usage.evaluated_tokens == len(engine.cached()) - before
-        asked += len(prompt)
+        asked += len(ids)
         generated += generation.usage.generated_tokens
         before = len(engine.cached())  # all but the token chosen last, which nothing needed yet
-        prompt = [*engine.cached(), *range(200 + turn, 230 + turn)]
+        ids = [*engine.cached(), *range(200 + turn, 230 + turn)]
     assert generated > 200
     assert engine.stats.evaluated_tokens == before == len(engine.cached())
     assert engine.stats.prefill_tokens == before - (generated - 20)
@@ -88,8 +89,8 @@ def test_a_reply_ends_at_its_limit_and_says_so(engine: LlamaEngine) -> None:
 
 
 def test_a_full_window_ends_the_reply(engine: LlamaEngine) -> None:
-    prompt = [100 + i % 400 for i in range(2_048 - 130)]
-    generation = engine.generate(Request(prompt, Sampling(max_tokens=10_000, presence_penalty=0.0)))
+    ids = [100 + i % 400 for i in range(2_048 - 130)]
+    generation = engine.generate(Request(ids, Sampling(max_tokens=10_000, presence_penalty=0.0)))
     list(generation)
     assert generation.finish in ("context", "stop")
     assert len(engine.cached()) <= 2_048
@@ -127,6 +128,15 @@ def test_a_grammar_binds_the_text_from_its_start(engine: LlamaEngine) -> None:
         assert text[:6] == '{"n": '
         assert text[6:9].isdigit()
         assert text[9:] == "}"
+
+
+def test_the_grammar_of_reading_replies_gives_json(engine: LlamaEngine) -> None:
+    settings = Sampling(max_tokens=250, seed=4, presence_penalty=0.0)
+    generation = engine.generate(Request(range(300, 400), settings, grammar=prompt.READING_GRAMMAR, sequence=1))
+    text = "".join(generation)
+    assert text.lstrip().startswith("{")
+    if generation.finish == "stop":
+        assert isinstance(json.loads(text, strict=False), dict)
 
 
 def test_a_grammar_that_is_none_is_an_error_of_one_line(engine: LlamaEngine) -> None:
@@ -233,9 +243,9 @@ def slow(slow_file: Path) -> Iterator[LlamaEngine]:
 def is_as_good_as_new(engine: LlamaEngine, slow_file: Path) -> bool:
     """After an interrupt: the record is true, and the text goes on as that of an engine that saw none."""
     true = true_record(engine) and engine.cached() == tuple(LONG[: len(engine.cached())])
-    prompt = LONG[: max(300, min(len(engine.cached()) + 40, 2_000))]
+    ids = LONG[: max(300, min(len(engine.cached()) + 40, 2_000))]
     fresh = LlamaEngine(slow_file, EngineOptions(n_ctx=32_768, n_ctx_reading=0))
-    same = text_of(engine, Request(prompt, GREEDY)) == text_of(fresh, Request(prompt, GREEDY))
+    same = text_of(engine, Request(ids, GREEDY)) == text_of(fresh, Request(ids, GREEDY))
     fresh.close()
     return true and same
 

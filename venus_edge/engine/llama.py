@@ -28,6 +28,7 @@ from venus_edge.errors import ContextFull, EngineError
 from venus_edge.protocol import Piece
 
 _log = logging.getLogger("venus_edge.llama")
+_OUTPUTS = 16  # tokens of a batch whose logits are wanted; for all of them the work buffer would be 290 MiB larger
 _MINUS_INFINITY = float("-inf")
 
 # -- the library ------------------------------------------------------------------------------------------------------
@@ -101,10 +102,9 @@ def _text_of(read: Any) -> bytes:
 
 
 class _Model:
-    """A loaded file. Raises ModelError, saying what the file is instead, if it cannot be one."""
+    """A loaded file. Raises ModelError if llama.cpp will not have it."""
 
     def __init__(self, path: Path, gpu_layers: int, vocab_only: bool, interrupts: Interrupts) -> None:
-        modelfile.check(path)
         self.lib = _library()
         _complaints.forget()
         params = self.lib.llama_model_default_params()
@@ -204,6 +204,7 @@ class Vocabulary:
 
 def open_vocabulary(path: Path) -> Vocabulary:
     """The vocabulary of a GGUF file alone, without its weights. It stays open as long as the process."""
+    modelfile.check(path)
     return Vocabulary(_Model(path, 0, True, Interrupts()))
 
 
@@ -231,6 +232,7 @@ class _Context:
         params.n_batch = opts.n_batch
         params.n_ubatch = min(opts.n_ubatch, opts.n_batch)
         params.n_seq_max = self.sequences
+        params.n_outputs_max = _OUTPUTS
         params.kv_unified = True  # any sequence may take any cell: the windows are ours to keep
         params.n_threads = opts.n_threads or cores()
         params.n_threads_batch = opts.n_threads_batch or params.n_threads
@@ -242,7 +244,7 @@ class _Context:
         if not pointer:
             need = options.kv_bytes(opts, model.metadata)
             raise EngineError(
-                options.memory_line(opts, need, f"llama.cpp refuses ({_complaints.first or 'no reason'})")
+                options.memory_line(opts, need, f"and llama.cpp refuses ({_complaints.first or 'no reason'})")
             )
         return pointer
 
@@ -459,13 +461,14 @@ class LlamaEngine:
         self._running: LocalGeneration | None = None
         self._interrupts = Interrupts()
         options.check(engine_options)
-        gpu_layers, self.notes = _offload(engine_options.n_gpu_layers, Path(path))
+        modelfile.check(Path(path))  # before the library is loaded for nothing
+        gpu_layers, self.notes = _offload(engine_options.n_gpu_layers)
         self._model = _Model(Path(path), gpu_layers, False, self._interrupts)
         try:
             self.metadata = self._model.metadata
             options.check_window(engine_options, int(_library().llama_model_n_ctx_train(self._model.pointer)))
             if not gpu_layers:
-                options.check_memory(engine_options, self.metadata, available_memory())
+                options.check_memory(engine_options, self.metadata, self.weights_bytes, available_memory())
             self.vocabulary = Vocabulary(self._model)
             self._context = _Context(self._model, self.vocabulary, engine_options, self._interrupts)
         except BaseException:
@@ -539,9 +542,8 @@ class LlamaEngine:
             self._model.close()
 
 
-def _offload(asked: int | None, path: Path) -> tuple[int, tuple[str, ...]]:
+def _offload(asked: int | None) -> tuple[int, tuple[str, ...]]:
     """The layers that go to a GPU, and the line for a person who asked for more than this build can."""
-    modelfile.check(path)  # before the library is loaded for nothing
     if _library().llama_supports_gpu_offload():
         return (-1 if asked is None else asked), ()
     if not asked:

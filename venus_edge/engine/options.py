@@ -14,7 +14,7 @@ from venus_edge.errors import EngineError, UsageError
 KV_TYPES: dict[str, tuple[int, int]] = {"f16": (1, 64), "q8_0": (8, 34), "q4_0": (2, 18)}
 
 GIB = 1024**3
-_COMPUTE = 307 * 1024**2  # llama.cpp's work buffers for the 4B geometry at 512 tokens a batch (measured)
+_COMPUTE = 128 * 1024**2  # llama.cpp's work buffers for the 4B geometry at 512 tokens a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +102,19 @@ def kv_bytes(options: EngineOptions, metadata: Mapping[str, str]) -> int:
     return number("block_count") * per_token * (options.n_ctx + options.n_ctx_reading)
 
 
-def check_memory(options: EngineOptions, metadata: Mapping[str, str], available: int) -> None:
-    """Raises EngineError if the KV cache does not fit into `available` bytes: the system would kill us over it."""
+def check_memory(options: EngineOptions, metadata: Mapping[str, str], weights: int, available: int) -> None:
+    """Raises EngineError if the KV cache does not fit into `available` bytes beside the weights (which are mapped, but
+    slow when they do not stay in memory): the system would swap, or kill us in the middle."""
     need = kv_bytes(options, metadata)
-    if available and need + min(need, _COMPUTE) > available:
-        raise EngineError(memory_line(options, need, f"{available / GIB:.1f} GiB are free"))
+    if available and need + weights + min(need, _COMPUTE) > available:
+        beside = f"with {weights / GIB:.1f} GiB of weights beside it, of {available / GIB:.1f} GiB that are free"
+        raise EngineError(memory_line(options, need, beside))
 
 
 def memory_line(options: EngineOptions, need: int, why: str) -> str:
     """The one line for a context that does not fit: the window, what it takes, and both remedies."""
     kinds = options.type_k if options.type_k == options.values_type else f"{options.type_k}/{options.values_type}"
     return (
-        f"a window of {options.n_ctx:,} tokens takes {need / GIB:.1f} GiB of memory with {kinds} KV, and {why}: "
+        f"a window of {options.n_ctx:,} tokens takes {need / GIB:.1f} GiB of memory with {kinds} KV, {why}: "
         "give a smaller --context" + ("" if options.values_type == "q4_0" else ", or --kv-type q8_0 or q4_0")
     )

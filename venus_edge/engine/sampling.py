@@ -7,6 +7,7 @@ meets. Pure: the driver builds the chain from the steps.
 from __future__ import annotations
 
 import hashlib
+from array import array
 from typing import Any
 
 from venus_edge.engine import Sampling
@@ -56,7 +57,7 @@ class Presence:
     def __init__(self, penalty: float) -> None:
         self._penalty = penalty
         self._seen: set[int] = set()
-        self._ids: list[int] = []
+        self._ids = array("i")  # numpy takes it as it is; a list it would convert, 0.2 ms for 2,000
 
     @property
     def active(self) -> bool:
