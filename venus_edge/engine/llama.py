@@ -517,6 +517,8 @@ class LlamaEngine:
 
     def _room(self, request: Request) -> int:
         """The window of the request's sequence. Raises ContextFull if the prompt leaves less than a reply needs."""
+        if not self._context.pointer:
+            raise EngineError("the model is closed")
         if not 0 <= request.sequence < self._context.sequences:
             raise EngineError(f"sequence {request.sequence} was not planned for: open the model with n_ctx_reading")
         if not request.prompt:

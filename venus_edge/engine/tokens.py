@@ -143,7 +143,7 @@ class Tokenizer:
     `encode` turns ordinary text without special strings into ids. `keep` bounds the memory, in characters.
     """
 
-    def __init__(self, specials: Specials, encode: Callable[[str], Sequence[int]], keep: int = 8_000_000) -> None:
+    def __init__(self, specials: Specials, encode: Callable[[str], Sequence[int]], keep: int = 4_000_000) -> None:
         self.specials = specials
         self._encode = encode
         self._keep = keep
