@@ -239,7 +239,7 @@ def _final(word: str) -> str:
 # -- stretches of text ------------------------------------------------------------------------------------------------
 
 _MARKS_AFTER = "\"'”’»)\\]」』）】*_"
-_BORDER = re.compile(rf"[。！？；｡…][{_MARKS_AFTER}]*|[.!?]+[{_MARKS_AFTER}]*(?=\s)|\n")
+_BORDER = re.compile(rf"[。！？；｡．…][{_MARKS_AFTER}]*|[.!?]+[{_MARKS_AFTER}]*(?=\s)|\n")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:mr|mrs|ms|dr|prof|st|mt|ft|vs|fig|eq|approx|ca|cf|jr|sr|no|vol|pp|ed|al|gen|col|capt|lt|rev|hon|e\.g"
     r"|i\.e|u\.s|jan|feb|mar|apr|aug|sept|sep|oct|nov|dec)|\b[A-Z])\.$",
@@ -281,9 +281,11 @@ def _ends_sentence(text: str, border: re.Match[str]) -> bool:
 
 
 def _is_soft_break(text: str, at: int) -> bool:
-    """Whether a line break only wraps a long line of prose, as plain-text files do at 60 to 100 columns."""
+    """Whether a line break only wraps a line of prose, as plain-text files do at 60 to 100 columns: the line is that
+    long, or the next goes on in lower case."""
     length = at - text.rfind("\n", 0, at) - 1
-    if not 50 <= length <= 100 or _BLOCK_START.match(text, at - length) or _BLOCK_START.match(text, at + 1):
+    least = 25 if text[at + 1 : at + 2].islower() else 50
+    if not least <= length <= 100 or _BLOCK_START.match(text, at - length) or _BLOCK_START.match(text, at + 1):
         return False
     return text[at - 1].isascii() and text[at + 1 : at + 2].isascii()
 

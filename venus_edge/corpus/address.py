@@ -61,7 +61,7 @@ def _plain(text: str) -> str:
 
 
 def _host_of(authority: str) -> str:
-    name = unquote(authority.rpartition("@")[2], errors="replace")
+    name = _UNSENDABLE.sub("", unquote(authority.rpartition("@")[2], errors="replace"))
     name = re.sub(r":\d*$", "", name).rstrip(".").casefold().removeprefix("www.")
     if "xn--" in name:
         try:

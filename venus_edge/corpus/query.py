@@ -15,6 +15,7 @@ from venus_edge import terms
 LONGEST = 2_000  # characters that are looked at
 MOST_UNITS = 40  # words and phrases; FTS5 takes 256 levels of an expression
 
+_SURROGATE = re.compile("[\ud800-\udfff]")  # the half of a character, which SQLite cannot be given
 _QUOTED = re.compile(r'"([^"]*)"|“([^”]*)”|„([^“”]*)[“”]')
 _SITE = re.compile(r"(?<![^\s(\"-])(-?)site:\s*(?:https?://)?([^\s/\"()]+)(?:/\S*)?", re.IGNORECASE)
 
@@ -36,7 +37,7 @@ class Query:
 
 def parse(text: str) -> Query | None:
     """What `text` asks for."""
-    text = text[:LONGEST]
+    text = _SURROGATE.sub(" ", text[:LONGEST])
     sites = [match[2] for match in _SITE.finditer(text) if not match[1]]
     text = _SITE.sub(" ", text)
     phrases = [_Phrase.of(_quote(match)) for match in _QUOTED.finditer(text)]
@@ -84,6 +85,10 @@ class _Phrase:
         return cls(tuple(terms.words(text)), terms.symbol_name(units[0]) if len(units) == 1 else "")
 
     @property
+    def is_name(self) -> bool:
+        return any(word.isnumeric() or terms.is_unspaced(word) for word in self.words) or bool(self.symbol)
+
+    @property
     def whole(self) -> str:
         """All the words in their order. A single character of unspaced writing is found as the start of a piece;
         at the start of a longer phrase it may be the end of any, so there it is left out."""
@@ -115,8 +120,9 @@ def _every(phrases: Sequence[_Phrase]) -> str:
 
 
 def _any(phrases: Sequence[_Phrase]) -> str:
-    """Any word of any phrase; a phrase that stands together counts once more."""
-    wholes = [phrase.whole for phrase in phrases]
+    """Any word of any phrase. Runs of unspaced writing and codes count once more where they stand together; English
+    words side by side do not (nDCG@10 on Cranfield .549 without, .545 with)."""
+    wholes = [phrase.whole for phrase in phrases if phrase.is_name]
     parts = [part for phrase in phrases for part in phrase.parts]
     return " OR ".join(dict.fromkeys([*wholes, *parts][: 4 * MOST_UNITS]))
 

@@ -14,7 +14,8 @@ from venus_edge import terms
 LENGTH = 200
 
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\([^()]*\)[^()]*)*\)")
-_MARKS = re.compile(r"^[#>\s|*-]*(?=\S)|\s*\|\s*$|\*\*|^\|?[\s:|-]+\|$", re.MULTILINE)
+_RULE = re.compile(r"^[ \t]*\|?[ \t]*:?-{3,}[-:| \t]*$", re.MULTILINE)
+_MARKS = re.compile(r"^[ \t]*(?:[#>*+|-]+[ \t]+)+|[ \t]*\|[ \t]*$|\*\*", re.MULTILINE)
 
 
 def snippet(text: str, words: Set[str], title: str = "", length: int = LENGTH) -> str:
@@ -35,7 +36,7 @@ def snippet(text: str, words: Set[str], title: str = "", length: int = LENGTH) -
 
 def plain(text: str) -> str:
     """Markdown as a line of a result list shows it: links without their targets, no heading and table marks."""
-    return _MARKS.sub("", _LINK.sub(r"\1", text)).strip()
+    return _MARKS.sub("", _RULE.sub("", _LINK.sub(r"\1", text))).strip()
 
 
 def _one_line(text: str) -> str:
@@ -67,7 +68,9 @@ def _within(sentence: str, words: Set[str], length: int) -> str:
     if len(marks) < len(sentence) // 60:  # unspaced writing without marks
         marks = list(range(0, len(sentence), 20))
     starts = [mark for mark in marks if mark + length <= len(sentence)] or [0]
-    start = max(starts, key=lambda at: (len(_found(sentence[at : at + length], words)), -at))
+    counts = [len(_found(sentence[at : at + length], words)) for at in starts]
+    best = [at for at, count in zip(starts, counts, strict=True) if count == max(counts)]
+    start = best[len(best) // 2] if max(counts) else starts[0]  # the words in the middle
     end = _word_end(sentence, start, length)
     before, after = "... " if start else "", " ..." if end < len(sentence) else ""
     return before + _one_line(sentence[start:end]) + after

@@ -26,7 +26,7 @@ from venus_edge.errors import CorpusError, StorageError
 
 SCHEMA = 1
 APPLICATION_ID = 0x56454443  # "VEDC", in the file's header
-PASSAGE = 1_800  # characters: a long document's passages rank on their own
+PASSAGE = 2_400  # characters: a long document's passages rank on their own
 BUILD = "venus-edge corpus build DIR"
 
 _TOKENIZER = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"

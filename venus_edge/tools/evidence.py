@@ -12,7 +12,7 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -35,7 +35,8 @@ _ASKING = frozenset(terms.stem(word) for word in _ASKING_WORDS.split())
 # A question's adjective and the noun that a page answers it with.
 _NOUNS = {
     "tall": "height", "high": "height", "long": "length", "wide": "width", "deep": "depth", "heavi": "weight",
-    "far": "distanc", "old": "ag", "big": "size", "larg": "size", "expens": "price",
+    "far": "distanc", "old": "ag", "made": "materi", "built": "materi", "big": "size", "larg": "size",
+    "expens": "price",
 }  # fmt: skip
 _QUANTITY = re.compile(
     r"\b(?:when|year|date|how (?:many|much|tall|long|high|old|far|big|large|deep|wide|heavy)|number|height|length|"
@@ -46,11 +47,14 @@ _QUANTITY = re.compile(
 )
 _NUMBER = re.compile(r"\d|[一二三四五六七八九十百千万亿]{2,}")
 _HEADING = re.compile(r"#{1,6}\s")
+_GAPS = re.compile(r"\n\s*\n|(?:^|(?<=\s))\[?(?:\.\.\.|…+)\]?(?=\s|$)")
 
 _RELATED = 0.6  # what a word counts that shares a beginning with a goal's word: "founder" for "founded"
 _OF_TITLE = 0.25  # the page's own name says little on the page itself
 _UNDER_HEADING = 0.5  # a goal's word in the heading above
 _NUMBER_BONUS = 1.3
+_AS_TELLING = 0.7  # of the best sentence's score: a second one that is summed up with it
+_WORTH = 0.2  # of the best passage's score; less is not quoted
 _WINDOW = 600  # characters of a passage of evidence
 
 
@@ -70,9 +74,10 @@ class _Sentence:
 
 @dataclass(frozen=True, slots=True)
 class _Goal:
-    """Term -> weight, and whether a number is wanted."""
+    """Term -> weight, term -> the page's words of its family, and whether a number is wanted."""
 
     weights: dict[str, float]
+    families: dict[str, frozenset[str]]
     wants_number: bool
 
 
@@ -98,7 +103,7 @@ def _read_sentences(page: Page, goal: str) -> list[_Sentence]:
     heading: frozenset[str] = frozenset()
     for (start, end), bag in zip(spans, bags, strict=True):
         is_heading = bool(_HEADING.match(page.text, start))
-        matches = _matches(bag, wanted.weights)
+        matches = _matches(bag, wanted)
         if is_heading:
             heading = frozenset(matches)
         score = _score(bag, matches, wanted, average)
@@ -112,21 +117,24 @@ def _read_sentences(page: Page, goal: str) -> list[_Sentence]:
 def _weighed(goal: str, page: Page, bags: Sequence[Counter[str]]) -> _Goal:
     """The goal's terms by their rarity among the page's sentences; the page's own name counts little."""
     title = set(terms.terms(page.title))
-    weights = {}
+    vocabulary: frozenset[str] = frozenset().union(*bags)
+    weights: dict[str, float] = {}
+    families: dict[str, frozenset[str]] = {}
     for term in _goal_terms(goal):
         having = sum(term in bag for bag in bags)
         rarity = math.log(1 + (len(bags) - having + 0.5) / (having + 0.5))
         weights[term] = rarity * (_OF_TITLE if term in title else 1.0)
-    return _Goal(weights, bool(_QUANTITY.search(goal)))
+        families[term] = frozenset(word for word in vocabulary if _related(word, term))
+    return _Goal(weights, families, bool(_QUANTITY.search(goal)))
 
 
-def _matches(bag: Counter[str], weights: dict[str, float]) -> dict[str, float]:
+def _matches(bag: Counter[str], goal: _Goal) -> dict[str, float]:
     """Goal term -> how often a sentence has it; a relative of it counts in part."""
     found: dict[str, float] = {}
-    for term in weights:
+    for term in goal.weights:
         if term in bag:
             found[term] = bag[term]
-        elif any(_related(word, term) for word in bag):
+        elif not goal.families[term].isdisjoint(bag):
             found[term] = _RELATED
     return found
 
@@ -175,16 +183,21 @@ def _quoted(text: str, sentences: Sequence[_Sentence], budget: int) -> str:
 
 
 def _windows(sentences: Sequence[_Sentence], size: int) -> list[terms.Span]:
-    """Every run of sentences of about `size` characters, best first: each sentence begins one, so they overlap."""
+    """The runs of sentences of about `size` characters, best first: each sentence begins one, so they overlap. Those
+    that say next to nothing about the goal are left out, unless all do."""
     ends = [sentence.end for sentence in sentences]
-    sums = [0.0]
-    for sentence in sentences:
+    sums, tellings = [0.0], [0]  # running: the scores, and the last sentence so far that has one
+    for i, sentence in enumerate(sentences):
         sums.append(sums[-1] + sentence.score)
+        tellings.append(i if sentence.score > 0 else tellings[-1])
     ranked = []
     for first, sentence in enumerate(sentences):
         last = max(first, bisect_right(ends, sentence.start + size) - 1)
+        if sentence.score > 0:
+            last = min(last, tellings[last + 1] + 1)  # one sentence more, for what it goes on to say
         ranked.append((-(sums[last + 1] - sums[first]), first, (sentence.start, sentences[last].end)))
-    return [span for _, _, span in sorted(ranked)]
+    ranked.sort()
+    return [span for score, _, span in ranked if score <= _WORTH * ranked[0][0]]
 
 
 def _joined(text: str, spans: Sequence[terms.Span]) -> str:
@@ -198,12 +211,12 @@ def _joined(text: str, spans: Sequence[terms.Span]) -> str:
 
 def _summary(text: str, sentences: Sequence[_Sentence]) -> str:
     """The one sentence that says most about the goal; a second where it has a word of the goal that the first lacks
-    and says as much by itself."""
+    and says nearly as much by itself."""
     telling = [sentence for sentence in sentences if not sentence.is_heading] or list(sentences)
     if not telling:
         return ""
     best = max(telling, key=lambda sentence: sentence.score)
-    others = [s for s in telling if s.covered - best.covered and s.score >= 0.9 * best.score and s is not best]
+    others = [s for s in telling if s.covered - best.covered and s.score >= _AS_TELLING * best.score and s is not best]
     chosen = [best, *sorted(others, key=lambda sentence: -sentence.score)[:1]]
     return " ".join(" ".join(text[s.start : s.end].split()) for s in sorted(chosen, key=lambda s: s.start))
 
@@ -286,17 +299,26 @@ def _parsed(reply: str) -> Evidence | None:
 
 
 def verified(evidence: str, text: str) -> list[str]:
-    """The quotes of `evidence` that stand in `text`, whatever the white space; a paragraph that does not is tried
-    sentence by sentence."""
+    """The quotes of `evidence` that stand in `text`, whatever the white space: whole where they do, else those of
+    their lines that do, else those of their sentences."""
     page = _squeezed(text)
-    kept: list[str] = []
-    for part in re.split(r"\n\s*(?:\.\.\.|…)?\s*\n?|\s*(?:\[?\.\.\.\]?|…+)\s+", evidence):
-        if _stands(part, page):
-            kept.append(part.strip())
-        else:
-            pieces = (part[start:end] for start, end in terms.sentences(part))
-            kept.extend(piece for piece in pieces if _stands(piece, page))
-    return kept
+    return [quote for part in _GAPS.split(evidence) for quote in _standing(part.strip(), page, (_lines, _sentences))]
+
+
+def _standing(part: str, page: str, splits: Sequence[Callable[[str], list[str]]]) -> list[str]:
+    if _stands(part, page):
+        return [part]
+    if not splits:
+        return []
+    return [quote for smaller in splits[0](part) for quote in _standing(smaller, page, splits[1:])]
+
+
+def _lines(part: str) -> list[str]:
+    return [line.strip() for line in part.splitlines()]
+
+
+def _sentences(part: str) -> list[str]:
+    return [part[start:end] for start, end in terms.sentences(part)]
 
 
 def _squeezed(text: str) -> str:

@@ -1,0 +1,204 @@
+"""A folder becomes a corpus, and stays it with little work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.corpus.conftest import extract
+from venus_edge.corpus import folder
+from venus_edge.corpus.folder import Report, Skipped, build
+from venus_edge.corpus.index import Corpus
+from venus_edge.errors import CorpusError
+from venus_edge.values import Failure, Page
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    root = tmp_path / "docs"
+    (root / "sub dir").mkdir(parents=True)
+    (root / "kereon.html").write_text(
+        '<!doctype html><title>Kereon</title><link href="https://lights.example/kereon" rel="canonical"><p>Lit in 1916.'
+    )
+    (root / "sub dir" / "灯塔.md").write_text("# 灯塔\n\n克雷翁灯塔于1916年点亮。", encoding="utf-8")
+    (root / "notes.txt").write_text("A tide gauge stands at Brest.")
+    return root
+
+
+def made(docs: Path) -> Report:
+    return build(docs, docs.parent / "corpus.sqlite", extract)
+
+
+def urls(docs: Path, query: str) -> list[str]:
+    with Corpus(docs.parent / "corpus.sqlite") as corpus:
+        return [hit.url for hit in corpus.search(query).hits]
+
+
+def page(docs: Path, url: str) -> Page | Failure:
+    with Corpus(docs.parent / "corpus.sqlite") as corpus:
+        return corpus.open(url)
+
+
+def test_every_document_is_found_and_its_address_opens(docs: Path) -> None:
+    assert made(docs) == Report(added=3, documents=3)
+    assert urls(docs, "1916") == ["https://lights.example/kereon", "file:docs/sub%20dir/%E7%81%AF%E5%A1%94.md"]
+    for url, title in [
+        ("http://www.lights.example/kereon/", "Kereon"),
+        ("file:docs/kereon.html", "Kereon"),
+        ("file:docs/sub dir/灯塔.md", "灯塔"),
+        ("file:///docs/notes.txt", "A tide gauge stands at Brest."),
+    ]:
+        found = page(docs, url)
+        assert isinstance(found, Page)
+        assert found.title == title
+
+
+def test_the_index_is_one_file_and_holds_no_path_of_this_disk(docs: Path) -> None:
+    made(docs)
+    assert sorted(path.name for path in docs.parent.iterdir()) == ["corpus.sqlite", "docs"]
+    assert str(docs.parent).encode() not in (docs.parent / "corpus.sqlite").read_bytes()
+
+
+def test_only_what_changed_is_read_again(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(docs)
+    (docs / "notes.txt").write_text("A barometer stands at Brest.")
+    os.utime(docs / "notes.txt", ns=(1, 1))
+    os.utime(docs / "kereon.html", ns=(2, 2))  # touched, the same bytes
+    (docs / "sub dir" / "灯塔.md").unlink()
+    (docs / "new.md").write_text("New.")
+    assert made(docs) == Report(added=1, updated=1, unchanged=1, removed=1, documents=3)
+    assert (urls(docs, "gauge"), urls(docs, "barometer"), urls(docs, "灯塔")) == ([], ["file:docs/notes.txt"], [])
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} was read"))
+    assert made(docs) == Report(unchanged=3, documents=3)
+
+
+def test_what_is_skipped_is_listed_with_the_reason(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder, "LARGEST", 1000)
+    (docs / "binary.txt").write_bytes(b"\x7fELF\0\0\1")
+    (docs / "denied.html").write_text("denied")
+    (docs / "empty.md").write_text(" \n")
+    (docs / "front.md").write_text("---\ntitle: Only this\n---\n")
+    (docs / "large.txt").write_text("x" * 1001)
+    (docs / "picture.png").write_bytes(b"PNG")
+    (docs / ".hidden.md").write_text("Hidden.")
+    (docs / "lost.md").symlink_to(docs / "nowhere.md")
+    report = made(docs)
+    assert (report.documents, report.skipped) == (
+        3,
+        [
+            Skipped("large.txt", "too large: 0 MB, at most 0"),
+            Skipped("lost.md", "a link out of the folder, or to nothing"),
+            Skipped("binary.txt", "it is not text"),
+            Skipped("denied.html", "page could not be read: denied"),
+            Skipped("empty.md", "it is empty"),
+            Skipped("front.md", "it has no text"),
+        ],
+    )
+
+
+def test_a_file_that_cannot_be_read_any_more_is_no_longer_in_the_corpus(docs: Path) -> None:
+    made(docs)
+    (docs / "notes.txt").write_bytes(b"\0\0\0")
+    assert made(docs) == Report(unchanged=2, documents=2, skipped=[Skipped("notes.txt", "it is not text")])
+    assert urls(docs, "gauge") == []
+
+
+def test_links_out_of_the_folder_are_not_followed_and_circles_end(docs: Path) -> None:
+    outside = docs.parent / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text("A secret.")
+    (docs / "away").symlink_to(outside)
+    (docs / "secret.md").symlink_to(outside / "secret.md")
+    (docs / "sub dir" / "circle").symlink_to(docs)
+    (docs / "self.md").symlink_to(docs / "self.md")
+    assert made(docs) == Report(
+        added=3,
+        documents=3,
+        skipped=[
+            Skipped("away", "a link out of the folder"),
+            Skipped("secret.md", "a link out of the folder, or to nothing"),
+            Skipped("self.md", "a link out of the folder, or to nothing"),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "<link rel='alternate canonical' href='https://x.example/p?a=1&amp;b=2'>",
+        '<LINK HREF=https://x.example/p?a=1&b=2 REL=canonical>',
+        '<meta property="og:url" content="https://x.example/p?a=1&#38;b=2">',
+        "<!-- saved from url=(0030)https://x.example/p?a=1&b=2 -->",
+        '<link rel="canonical" href="/p"><meta content="https://x.example/p?a=1&b=2" property="og:url">',
+    ],
+)  # fmt: skip
+def test_a_saved_page_keeps_its_web_address(docs: Path, head: str) -> None:
+    (docs / "saved.html").write_text(f"<html>{head}<title>Saved</title><p>Barometer.")
+    made(docs)
+    assert urls(docs, "barometer") == ["https://x.example/p?a=1&b=2"]
+
+
+def test_front_matter_gives_address_title_and_date(docs: Path) -> None:
+    (docs / "a.md").write_text(
+        '---\ntitle: "The barometer"\nurl: https://x.example/b\ndate: 2026-01-02T10:00\n---\n\n# B\n\nText.'
+    )
+    made(docs)
+    found = page(docs, "x.example/b")
+    assert isinstance(found, Page)
+    assert (found.url, found.title, found.text, found.date) == (
+        "https://x.example/b", "The barometer", "# B\n\nText.", "2026-01-02"
+    )  # fmt: skip
+
+
+def test_pages_that_all_claim_one_address_are_all_kept(docs: Path) -> None:
+    for name in ("a", "b", "c"):
+        same = "b" if name == "c" else name
+        (docs / f"{name}.html").write_text(f'<link rel="canonical" href="https://x.example/"><p>Barometer {same}.')
+    report = made(docs)
+    assert sorted(urls(docs, "barometer")) == ["file:docs/b.html", "https://x.example/"]
+    assert report.documents == 6 - 1 + 1  # the third text is that of the second, under an address of its own
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("克雷翁灯塔，1916年。".encode("gb18030"), "克雷翁灯塔，1916年。"),
+        ("Déjà vu à Ouessant, près du phare.".encode("cp1252"), "Déjà vu à Ouessant, près du phare."),
+        ("Größe".encode("utf-8-sig"), "Größe"),
+        ("灯塔".encode("utf-16"), "灯塔"),
+        (b"a\r\nb\rc", "a\nb\nc"),
+    ],
+)  # fmt: skip
+def test_encodings(body: bytes, expected: str) -> None:
+    assert folder.decode(body) == expected
+
+
+def test_progress_tells_every_file(docs: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    build(docs, docs.parent / "corpus.sqlite", extract, lambda *each: told.append(each))
+    assert told == [(1, 3, "kereon.html"), (2, 3, "notes.txt"), (3, 3, "sub dir/灯塔.md")]
+
+
+def test_an_interrupted_build_goes_on_where_it_was(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder, "_BATCH_FILES", 1)
+
+    def interrupt(done: int, total: int, path: str) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build(docs, docs.parent / "corpus.sqlite", extract, interrupt)
+    assert made(docs) == Report(added=2, unchanged=1, documents=3)
+
+
+def test_a_folder_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"^.*nowhere is not a folder; give one that holds .*$"):
+        build(tmp_path / "nowhere", tmp_path / "x.sqlite", extract)
+
+
+def test_an_empty_folder_is_an_empty_corpus(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    assert made(tmp_path / "docs") == Report()
+    assert urls(tmp_path / "docs", "anything") == []
