@@ -1,6 +1,6 @@
 """`python -m venus_convert`."""
 
-from venus_convert.cli import convert_command
+from venus_convert.cli import main
 
 if __name__ == "__main__":
-    convert_command()
+    main()

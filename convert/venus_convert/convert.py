@@ -1,14 +1,14 @@
-"""The order of the steps: open, plan, write. What `cli` calls and a test can call without a terminal.
+"""The order of the steps: open, plan, write. What `job` runs and a test can call without a terminal.
 
-In: a checkpoint folder and Options. Out: one GGUF file in bf16, f16, f32 or q8_0, and a Converted that says what it is.
-Nothing is written before everything that can be refused has been.
+In: a checkpoint folder and Options. Out: a Plan, and from it one GGUF file in bf16, f16, f32 or q8_0. Nothing is
+written before everything that can be refused from headers and configuration has been.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from venus_convert.rope import rope
 from venus_convert.tensors import plan
 from venus_convert.values import Checkpoint, KeyValue, PlannedTensor, TensorType
 from venus_convert.vocab import vocabulary
-from venus_convert.write import Progress, header, same_values, total_bytes, write_gguf
+from venus_convert.write import Progress, header, same_values, total_bytes, whole_or_nothing, write_gguf
 from venus_edge.errors import StorageError
 
 
@@ -43,34 +43,49 @@ class Plan:
     notes: tuple[str, ...]
 
     @property
+    def type(self) -> TensorType:
+        """The type of the matrices."""
+        return self.tensors[0].type
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of tensor data."""
-        return total_bytes(self.tensors)
+        """Bytes of the file to be written."""
+        return len(header(self.pairs, self.tensors)) + total_bytes(self.tensors)
+
+    @property
+    def parameters(self) -> int:
+        """How many weights there are."""
+        return sum(prod(tensor.source.shape) for tensor in self.tensors)
 
 
-def prepare(source: Path, options: Options = Options()) -> Plan:
+def prepare(source: Path, options: Options | None = None) -> Plan:
     """Read everything but the weights. Raises ConversionError for what cannot be converted right."""
+    options = options or Options()
     checkpoint = open_checkpoint(source)
     shape, tensors, notes = plan(checkpoint, options.outtype, same_values)
     positions = rope(checkpoint.config, options.context, options.yarn_factor)
     words = vocabulary(checkpoint, shape.vocab, options.template)
     parameters = sum(prod(tensor.source.shape) for tensor in tensors)
-    known = options.known
-    if not known.revision:
-        known = Provenance(known.name, known.dialect, known.repo, revision(source), known.system_prompt)
+    known = options.known if options.known.revision else replace(options.known, revision=revision(source))
     found = pairs(checkpoint, shape, positions, words, tensors[0].type, parameters, known)
-    return Plan(checkpoint, tuple(found), tuple(tensors), (*checkpoint.notes, *notes, *positions.notes, *words.notes))
+    said = (*checkpoint.notes, *notes, *positions.notes, *words.notes)
+    return Plan(checkpoint, tuple(found), tuple(tensors), said)
 
 
-def convert(plan: Plan, out: Path, progress: Progress = lambda done: None) -> int:
-    """Write a plan's file and return its size. Raises ConversionError for NaN and overflow, StorageError else."""
-    size = len(header(plan.pairs, plan.tensors)) + plan.nbytes
-    need_space(out.parent, size)
-    write_gguf(out, plan.pairs, plan.tensors, progress)
-    return out.stat().st_size
+def convert(
+    plan: Plan, out: Path, progress: Progress = lambda done: None, check: Callable[[Path], None] = lambda path: None
+) -> None:
+    """Write a plan's file; `check` sees it before it gets its name.
+
+    Raises ConversionError for NaN, overflow and whatever `check` refuses, StorageError for the disk.
+    """
+    need_space(out.parent, plan.nbytes)
+    with whole_or_nothing(out) as part:
+        write_gguf(part, plan.pairs, plan.tensors, progress)
+        check(part)
 
 
-def need_space(folder: Path, size: int) -> None:
+def need_space(folder: Path, size: float) -> None:
     """Make the folder and check that it can take `size` bytes. Raises StorageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -78,9 +93,5 @@ def need_space(folder: Path, size: int) -> None:
     except OSError as error:
         raise StorageError(f"{folder} cannot be used: {error.strerror or error}") from error
     if free < size:
-        raise StorageError(
-            f"{folder} has {free / 1e9:.1f} GB free and {size / 1e9:.1f} GB are needed; name another --out"
-        )
-
-
-Say = Callable[[str], None]
+        said = f"{folder} has {free / 1e9:.2f} GB free and {size / 1e9:.2f} GB are needed"
+        raise StorageError(f"{said}; make room, or name another folder with --out")

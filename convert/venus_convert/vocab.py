@@ -211,7 +211,7 @@ def _table(tokenizer: Tokenizer, rows: int) -> tuple[tuple[str, ...], tuple[int,
 def _place(tokens: list[str], types: list[int], number: Any, text: str, kind: int) -> None:
     if not isinstance(number, int) or not 0 <= number < len(tokens):
         raise ConversionError(
-            f"token {text!r} has id {number!r}, but the embedding has {len(tokens)} rows; it is another model's tokenizer"
+            f"token {text!r} has id {number!r}, but the embedding has {len(tokens)} rows; another model's tokenizer"
         )
     if types[number] != UNUSED:
         raise ConversionError(f"tokens {tokens[number]!r} and {text!r} have the same id {number}")

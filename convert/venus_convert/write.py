@@ -1,14 +1,15 @@
 """Key-value pairs and planned tensors -> a GGUF file, streamed.
 
-In: what the file should hold, and where each tensor's bytes lie. Out: the file, under a temporary name until it is
-whole. Tensors are read in windows of a few MiB through one buffer, so memory does not grow with the model; reading
-rather than mapping keeps the pages of a 8 GB checkpoint out of the process.
+In: what the file should hold, and where each tensor's bytes lie. Out: the file. Tensors are read in windows of 2 MiB
+through one buffer, so that memory does not grow with the model; reading rather than mapping keeps the pages of an 8 GB
+checkpoint out of the process. `whole_or_nothing` keeps a half-written file from ever having the name of a whole one.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,8 +32,8 @@ Progress = Callable[[int], None]
 def write_gguf(
     path: Path, pairs: Sequence[KeyValue], tensors: Sequence[PlannedTensor], progress: Progress = lambda done: None
 ) -> None:
-    """Write the file. `progress` is told the bytes of each piece written. Raises ConversionError, StorageError."""
-    with whole_or_nothing(path) as part, part.open("wb", buffering=0) as out:
+    """Write the file. `progress` is told the bytes of each piece written. Raises ConversionError, OSError."""
+    with path.open("wb", buffering=0) as out:
         head = header(pairs, tensors)
         _write(out, head)
         for tensor in tensors:
@@ -45,7 +46,7 @@ def write_gguf(
 @contextmanager
 def whole_or_nothing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that becomes `path` when the block ends well, and is removed when it does not."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = part_path(path)
     try:
         yield part
         os.replace(part, path)
@@ -53,6 +54,32 @@ def whole_or_nothing(path: Path) -> Iterator[Path]:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def part_path(path: Path) -> Path:
+    """The hidden temporary name of a file that this process is making."""
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
+def sweep(folder: Path) -> list[Path]:
+    """Remove what killed conversions left in a folder; the paths removed. Files of running ones stay."""
+    stale = [path for path in folder.glob(".*.part") if _owner_is_gone(path)]
+    for path in stale:
+        path.unlink(missing_ok=True)
+    return stale
+
+
+def _owner_is_gone(path: Path) -> bool:
+    found = re.search(r"\.gguf\..*?(\d+)\.part$", path.name)
+    if not found:
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def header(pairs: Sequence[KeyValue], tensors: Sequence[PlannedTensor]) -> bytes:
