@@ -215,7 +215,7 @@ def open_corpus(path: Path, settings: Settings, note: Note) -> Corpus:
         return Corpus(path)
     index, report = build_corpus(path, settings)
     if report.added or report.updated or report.removed:
-        note(f"corpus {path.name}: {report.documents} documents ({report.added} new, {report.updated} changed)")
+        note(f"corpus {path.name}: {report.documents} indexed ({report.added} new, {report.updated} changed)")
     for skipped in report.skipped[:5]:
         note(f"corpus {path.name}: left out {skipped.path}: {skipped.reason}")
     return Corpus(index, check=False)

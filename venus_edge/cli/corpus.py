@@ -32,7 +32,7 @@ def build(folder: Path) -> None:
     for skipped in report.skipped:
         click.echo(f"left out {skipped.path}: {skipped.reason}", err=True)
     click.echo(
-        f"{report.documents} documents: {report.added} new, {report.updated} changed, {report.unchanged} as before, "
+        f"{report.documents} indexed: {report.added} new, {report.updated} changed, {report.unchanged} as before, "
         f"{report.removed} gone",
         err=True,
     )

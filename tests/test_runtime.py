@@ -1,0 +1,121 @@
+"""Settings -> a ready agent: what is refused before anything is loaded, and what is chosen where nothing was asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from venus_edge import demo, runtime
+from venus_edge.engine.llama import LlamaEngine
+from venus_edge.engine.options import EngineOptions
+from venus_edge.errors import EngineError, ModelError, UsageError
+from venus_edge.settings import Directories, Settings
+from venus_edge.values import Evidence, Failure, Page, SearchCall, Trouble, VisitCall
+
+
+def settings(home: Path, **given: object) -> Settings:
+    base = Settings(Directories(home / "config", home / "data", home / "cache"))
+    return replace(base, **given)  # type: ignore[arg-type]  # the fields' own types
+
+
+def opener(fits: int) -> tuple[list[int], object]:
+    """An engine whose window may be at most `fits` tokens, and the windows it was asked for."""
+    asked: list[int] = []
+
+    def opened(options: EngineOptions) -> LlamaEngine:
+        asked.append(options.n_ctx)
+        if options.n_ctx > fits:
+            raise EngineError("no memory")
+        return cast(LlamaEngine, SimpleNamespace(n_ctx=options.n_ctx))
+
+    return asked, opened
+
+
+@pytest.mark.parametrize(("fits", "window"), [(200_000, 131_072), (70_000, 65_536), (16_384, 16_384)])
+def test_the_largest_window_that_fits_is_opened(fits: int, window: int) -> None:
+    asked, opened = opener(fits)
+    engine = runtime._largest(opened, EngineOptions(n_ctx=131_072), list(runtime.WINDOWS[1:]))  # type: ignore[arg-type]
+    assert engine.n_ctx == window
+    assert asked == sorted(asked, reverse=True)
+
+
+def test_a_window_that_was_asked_for_is_opened_or_refused() -> None:
+    asked, opened = opener(1000)
+    with pytest.raises(EngineError, match="no memory"):
+        runtime._largest(opened, EngineOptions(n_ctx=131_072), [])  # type: ignore[arg-type]
+    assert asked == [131_072]
+
+
+def test_no_window_under_16k_is_chosen_for_anybody() -> None:
+    assert min(runtime.WINDOWS) == 16_384
+
+
+@pytest.mark.parametrize(("text", "layers"), [("auto", None), ("all", -1), ("0", 0), ("20", 20)])
+def test_gpu_layers_are_read(text: str, layers: int | None) -> None:
+    assert runtime._gpu_layers(text) == layers
+
+
+@pytest.mark.parametrize("text", ["", "-1", "many", "２"])
+def test_gpu_layers_that_are_no_number_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="gpu-layers is auto, all or a number"):
+        runtime._gpu_layers(text)
+
+
+def test_a_missing_model_is_said_before_a_corpus_is_indexed(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ModelError, match="venus-edge models pull dr-venus-4b-rl"),
+        runtime.prepare(settings(tmp_path, corpus=(demo.CORPUS,)), lambda _: None),
+    ):
+        pass
+    assert not (tmp_path / "data").exists()
+
+
+def test_what_the_settings_say_is_laid_over_the_models_entry(tmp_path: Path) -> None:
+    spec = runtime._spec(settings(tmp_path, dialect="sft", reader="extractive", results=4, temperature=0.0))
+    assert (spec.name, spec.dialect, spec.reader, spec.results) == ("dr-venus-4b-rl", "sft", "extractive", 4)
+    assert spec.sampling.temperature == 0.0
+
+
+def test_a_gguf_of_ones_own_is_named_by_its_path(tmp_path: Path) -> None:
+    file = tmp_path / "DR-Venus-4B-SFT-Q4_K_M.gguf"
+    file.write_bytes(b"GGUF")
+    spec = runtime._spec(settings(tmp_path, model=str(file)))
+    assert (spec.dialect, spec.file, spec.reader) == ("sft", str(file), "model")
+
+
+def test_a_corpus_answers_search_and_visit_in_the_models_dialect(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "灯塔.md").write_text(
+        "---\nurl: https://example.org/kereon\n---\n# 克雷翁灯塔\n\n1916年首次点亮。\n"
+    )
+    notes: list[str] = []
+    chosen = settings(tmp_path, model=demo.MODEL, corpus=(tmp_path / "notes",), offline=True)
+    with runtime.prepare(chosen, notes.append) as ready:
+        tools = ready.agent._tools
+        found = tools.call(SearchCall(("灯塔 点亮",)), "?")
+        read = tools.call(VisitCall(("http://www.example.org/kereon/",), "点亮年份"), "?")
+        unknown = tools.call(VisitCall(("https://example.org/灯塔",), ""), "点亮年份")
+    assert notes == ["corpus notes: 1 indexed (1 new, 0 changed)"]
+    assert [hit.url for hit in found.found[0].hits] == ["https://example.org/kereon"]
+    assert isinstance(read.readings[0].outcome, Evidence)
+    assert "1916年首次点亮。" in read.text
+    failure = unknown.readings[0].outcome
+    assert isinstance(failure, Failure)
+    assert (failure.trouble, [hit.url for hit in failure.nearest]) == (Trouble.UNKNOWN, ["https://example.org/kereon"])
+    assert "https://example.org/kereon" in unknown.text
+
+
+def test_several_corpora_are_ranked_together(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "page.md").write_text(f"# Lighthouse {name}\n\nThe lighthouse {name} is tall.\n")
+    chosen = settings(tmp_path, model=demo.MODEL, corpus=(tmp_path / "a", tmp_path / "b"), offline=True)
+    with runtime.prepare(chosen, lambda _: None) as ready:
+        result = ready.agent._tools.call(SearchCall(("lighthouse",)), "?")
+        page = ready.agent._tools.call(VisitCall(("file:b/page.md",), "tall"), "?").readings[0].page
+    assert {hit.url for hit in result.found[0].hits} == {"file:a/page.md", "file:b/page.md"}
+    assert isinstance(page, Page)
