@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Barrier
 
 import pytest
 
+from venus_edge.corpus.index import Corpus
+from venus_edge.corpus.store import Document, Writer
+from venus_edge.tools import Tools
 from venus_edge.tools.evidence import ExtractiveReader
 from venus_edge.tools.toolbox import Toolbox
 from venus_edge.values import (
@@ -116,6 +120,19 @@ def test_what_is_known_of_a_copy_is_said_after_the_evidence() -> None:
 def test_an_address_given_twice_is_read_once_and_none_at_all_is_told() -> None:
     assert len(toolbox(World()).call(VisitCall((KEREON.url, KEREON.url), "g"), "q").readings) == 1
     assert "`url` must" in toolbox(World()).call(VisitCall((), "g"), "q").text
+
+
+def test_a_corpus_is_a_searcher_and_an_opener(tmp_path: Path) -> None:
+    with Writer(tmp_path / "x.sqlite") as writer, writer.batch():
+        writer.put(Document(KEREON.url, KEREON.title, KEREON.text))
+    with Corpus(tmp_path / "x.sqlite") as corpus:
+        tools: Tools = Toolbox(corpus, corpus, ExtractiveReader(), "sft")
+        text = tools.call(SearchCall(("how high is Kereon",)), "q").text
+        assert json.loads(text)[0]["web_page_info_list"] == [
+            {"title": "Kereon", "url": KEREON.url, "snippet": KEREON.text}
+        ]
+        text = tools.call(VisitCall(("x.example/kereon#height",), "how high is it"), "q").text
+        assert text.endswith("Summary: \nIt is 41 metres high.")
 
 
 def test_pages_are_opened_side_by_side() -> None:

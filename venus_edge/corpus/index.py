@@ -16,7 +16,8 @@ from pathlib import Path
 from threading import Lock
 from types import TracebackType
 
-from venus_edge.corpus import address, query, snippets, store
+from venus_edge.corpus import address, snippets, store
+from venus_edge.corpus.query import Query, parse, words_query
 from venus_edge.values import Failure, Found, Hit, Page, Trouble
 
 NEAREST = 5  # pages offered for an unknown address
@@ -92,14 +93,14 @@ class Corpus:
 
     # -- search
 
-    def search(self, query_text: str, limit: int = 10) -> Found:
+    def search(self, query: str, limit: int = 10) -> Found:
         """The best documents for a query, each once, with the best passage's snippet."""
-        asked = query.parse(query_text)
+        asked = parse(query)
         if asked is None:
-            return Found(query_text, failure=Failure(Trouble.BAD_QUERY, "It has no word to search for."))
+            return Found(query, failure=Failure(Trouble.BAD_QUERY, "It has no word to search for."))
         with self._reader() as db:
             hits = tuple(_hit(db, passage, asked.words) for passage in _best(db, asked, max(limit, 1)))
-        return Found(query_text, hits, None if hits else Failure(Trouble.EMPTY, "No document has any of these words."))
+        return Found(query, hits, None if hits else Failure(Trouble.EMPTY, "No document has any of these words."))
 
     # -- open
 
@@ -115,7 +116,7 @@ class Corpus:
 # -- ranking ----------------------------------------------------------------------------------------------------------
 
 
-def _best(db: sqlite3.Connection, asked: query.Query, limit: int) -> list[int]:
+def _best(db: sqlite3.Connection, asked: Query, limit: int) -> list[int]:
     """The best passage of each of the best documents, tier after tier."""
     site = asked.site if asked.site and _has_site(db, asked.site) else ""
     best: dict[int, int] = {}
@@ -184,7 +185,7 @@ def _page(db: sqlite3.Connection, document: int) -> Page:
 
 def _nearest(db: sqlite3.Connection, url: str) -> list[Hit]:
     """Pages whose title or address has words of the unknown address, then pages of its host."""
-    expression = query.words_query(address.words(url))
+    expression = words_query(address.words(url))
     found: list[int] = []
     if expression:
         rows = db.execute("SELECT rowid FROM names WHERE names MATCH ? ORDER BY rank LIMIT ?", (expression, NEAREST))

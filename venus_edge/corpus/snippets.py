@@ -7,13 +7,15 @@ where not; " ..." stands where a sentence goes on. Nothing here knows where the 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 
 from venus_edge import terms
 
 LENGTH = 200
+_LEAD = 60  # characters shown before the words, where a sentence has to be cut
 
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\([^()]*\)[^()]*)*\)")
+_WORD_START = re.compile(r"\s+(?=\S)|[，、；：]")
 _RULE = re.compile(r"^[ \t]*\|?[ \t]*:?-{3,}[-:| \t]*$", re.MULTILINE)
 _MARKS = re.compile(r"^[ \t]*(?:[#>*+|-]+[ \t]+)+|[ \t]*\|[ \t]*$|\*\*", re.MULTILINE)
 
@@ -63,17 +65,25 @@ def _best_window(spans: Sequence[terms.Span], found: Sequence[Set[str]], length:
 
 
 def _within(sentence: str, words: Set[str], length: int) -> str:
-    """The best stretch inside a sentence that is too long to show, from a word border to a word border."""
-    marks = [match.start() for match in re.finditer(r"(?<=\s)\S|(?<=[，、；：,;])\S|^\S", sentence)]
-    if len(marks) < len(sentence) // 60:  # unspaced writing without marks
-        marks = list(range(0, len(sentence), 20))
-    starts = [mark for mark in marks if mark + length <= len(sentence)] or [0]
-    counts = [len(_found(sentence[at : at + length], words)) for at in starts]
-    best = [at for at, count in zip(starts, counts, strict=True) if count == max(counts)]
-    start = best[len(best) // 2] if max(counts) else starts[0]  # the words in the middle
+    """The best stretch inside a sentence that is too long to show, from a word border to a word border, with a little
+    of what goes before."""
+    chunks = list(_chunks(sentence))
+    found = [_found(sentence[start : end + terms.is_unspaced(sentence[end - 1])], words) for start, end in chunks]
+    first, _ = _best_window(chunks, found, length - _LEAD)
+    start = next(begin for begin, _ in chunks if begin >= chunks[first][0] - _LEAD)
     end = _word_end(sentence, start, length)
     before, after = "... " if start else "", " ..." if end < len(sentence) else ""
     return before + _one_line(sentence[start:end]) + after
+
+
+def _chunks(sentence: str) -> Iterator[terms.Span]:
+    """The sentence in stretches of 20 to 40 characters, each from a word's start where words can be told."""
+    start = 0
+    while start < len(sentence):
+        border = _WORD_START.search(sentence, start + 20, start + 40)
+        end = border.end() if border else min(start + 30, len(sentence))
+        yield start, end
+        start = end
 
 
 def _word_end(sentence: str, start: int, length: int) -> int:

@@ -152,8 +152,11 @@ def check(path: Path) -> None:
 
 def _check_size(path: Path) -> None:
     """A file shorter than its header says has been cut; SQLite itself sees it only where it reads."""
-    with path.open("rb") as file:
-        header = file.read(100)
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}; allow it to be read, or name another corpus") from error
     if not header:
         raise CorpusError(f"{path} is empty; make the corpus with: {BUILD}")
     if not header.startswith(b"SQLite format 3\x00"):
