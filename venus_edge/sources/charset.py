@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from itertools import islice
 
 # WHATWG Encoding Standard, section 4.2, as codec -> labels (Python's codec that holds the same characters).
 _LABELS = {
@@ -90,6 +91,16 @@ _BY_LANGUAGE = {
 # chardet names the narrower set of a family.
 _DETECTED = {"johab": "cp949", "utf-8-sig": "utf-8", "tis-620": "cp874", "maccyrillic": "mac-cyrillic"}
 
+# codec, the commonest characters of its language, and the share of running text that they make up at least. Japanese
+# first: its kana stand at the same places in EUC-JP and in GB2312, where no Chinese text uses them.
+_COMMON = (
+    ("cp932", "のにはをたがでとしれさるいなもか、。", 0.15),
+    ("euc_jp", "のにはをたがでとしれさるいなもか、。", 0.15),
+    ("gb18030", "的一是在不了有和人这中大为上个国我以要他年于，。、", 0.1),
+    ("big5", "的一是在不了有和人這中大為上個國我以要他年於，。、", 0.1),
+    ("cp949", "이다는을의에가하고지로도기한은어사아자", 0.12),
+)
+
 _HEAD = 65536  # browsers look at 1,024 bytes; pages with a long <style> before the <meta> are meant to work too
 _SAMPLE = 30_000
 _COMMENT = re.compile(rb"<!--.*?-->|<(script|style)\b.*?</\1", re.S | re.I)
@@ -134,7 +145,7 @@ def _sure_utf8(body: bytes) -> str | None:
     if body.isascii():
         return None  # says nothing yet: ISO-2022-JP is ASCII too
     if _decodes(body, "utf-8"):  # "联通" in GBK is valid UTF-8: a few sequences prove nothing
-        return "utf-8" if len(_SEQUENCE.findall(body[:_HEAD])) >= 4 or len(_SEQUENCE.findall(body)) >= 4 else None
+        return "utf-8" if len(list(islice(_SEQUENCE.finditer(body), 4))) == 4 else None
     sequences = len(_SEQUENCE.findall(body))
     stray = len(_HIGH.findall(_SEQUENCE.sub(b"", body)))
     return "utf-8" if sequences >= 4 and stray * 50 <= sequences else None
@@ -186,8 +197,9 @@ def _guessed(body: bytes) -> str:
     """The charset of a page that does not say it: by its language, else by its bytes (chardet), else windows-1252."""
     found = _LANGUAGE.search(body[:_HEAD])
     language = found.group(1).decode("ascii").lower() if found else ""
-    for name in (language, language.split("-")[0]):
-        for codec in _BY_LANGUAGE.get(name, ()):
+    parts = language.split("-")
+    for length in range(len(parts), 0, -1):
+        for codec in _BY_LANGUAGE.get("-".join(parts[:length]), ()):
             if _decodes(body, codec):
                 return codec
     return _detected(_sample(body)) or "cp1252"
@@ -204,25 +216,23 @@ def _sample(body: bytes) -> bytes:
 def _detected(sample: bytes) -> str | None:
     import chardet
 
-    if _likely_chinese(sample):
-        return "gb18030"
+    for codec, common, share in _COMMON:
+        if _is_running_text(sample, codec, common, share):
+            return codec
     found = chardet.detect(sample)
     name = str(found["encoding"] or "").lower()
-    codec = codec_of(name) or _DETECTED.get(name)
-    if codec is None or codec == "utf-8":  # not UTF-8, or it would have decoded before
+    codec_found = codec_of(name) or _DETECTED.get(name)
+    if codec_found is None or codec_found == "utf-8":  # not UTF-8, or it would have decoded before
         return None
-    return next((c for c in _WIDER.get(codec, (codec,)) if _decodes(sample, c)), codec)
+    return next((c for c in _WIDER.get(codec_found, (codec_found,)) if _decodes(sample, c)), codec_found)
 
 
-def _likely_chinese(sample: bytes) -> bool:
-    """GBK by its commonest characters: chardet needs more text than a short page has.
-
-    的 一 是 在 不 了 有 和 人 这 中 大 为 and the like, with comma and full stop, make up a fifth of running text.
-    """
+def _is_running_text(sample: bytes, codec: str, common: str, share: float) -> bool:
+    """Whether the commonest characters of a language are as frequent as in its running text. chardet needs more text
+    than a short page has; read in the wrong charset, hardly any of these characters come out."""
     try:
-        text = codecs.getincrementaldecoder("gb18030")("strict").decode(sample, final=False)
-    except UnicodeDecodeError:
+        text = codecs.getincrementaldecoder(codec)("strict").decode(sample, final=False)
+    except UnicodeError:
         return False
-    wide = [c for c in text if "\u3000" <= c <= "\u9fff" or "\uff00" <= c <= "\uffef"]
-    common = sum(c in "的一是在不了有和人这中大为上个国我以要他年于，。、" for c in wide)
-    return len(wide) >= 8 and common * 10 >= len(wide)
+    wide = [c for c in text if c > "\x7f"]
+    return len(wide) >= 8 and sum(c in common for c in wide) >= share * len(wide)

@@ -28,13 +28,14 @@ from venus_edge.values import Failure, Found, Hit, Trouble
 BACKENDS = "duckduckgo,brave,mojeek,startpage,yahoo"
 _REFUSING = frozenset((202, 301, 302, 400, 401, 403, 418, 429, 503))
 _CHECK = re.compile(
-    r"captcha|one (?:more|last) step|unusual traffic|are you (?:a )?(?:human|robot)|anomaly|challenge-form|verify you are"
-    r"|not a robot|验证|驗證|人机",
+    r"captcha|one (?:more|last) step|unusual traffic|are you (?:a )?(?:human|robot)|anomaly|challenge-form"
+    r"|verify you are|not a robot|验证|驗證|人机",
     re.I,
 )
 _NOTHING = re.compile(
     r"no (?:more |web )?(?:results?|pages)\b|did(?: not|n['’]t) (?:match|find)|not found any|nothing (?:was )?found"
-    r"|couldn['’]t find|没有找到|未找到|没有结果|沒有(?:找到|結果)|見つかりません|検索結果はありません|검색결과가 없|ничего не найдено",
+    r"|couldn['’]t find|没有找到|未找到|没有结果|沒有(?:找到|結果)|見つかりません|検索結果はありません"
+    r"|검색결과가 없|ничего не найдено",
     re.I,
 )
 
@@ -157,8 +158,7 @@ class DdgsSearch:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """duckduckgo_search warns of its new name and sets the process's warning filter: both end here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(record=True):
         yield
 
 
@@ -223,8 +223,11 @@ def _outcome(ask: Asker, query: str, region: str, limit: int, deadline: float) -
 def _hits(results: list[dict[str, str]], limit: int) -> tuple[Hit, ...]:
     """Results as values, each address once. What has no web address is no result."""
     hits = (Hit(str(r.get("title", "")), str(r.get("href", "")), str(r.get("body", ""))) for r in results)
-    by_url = {hit.url: hit for hit in reversed([h for h in hits if h.url.startswith(("http://", "https://"))])}
-    return tuple(reversed(by_url.values()))[:limit]
+    by_url: dict[str, Hit] = {}
+    for hit in hits:
+        if hit.url.startswith(("http://", "https://")):
+            by_url.setdefault(hit.url, hit)
+    return tuple(by_url.values())[:limit]
 
 
 def judged(seen: tuple[Seen, ...]) -> Failure:

@@ -24,9 +24,21 @@ if TYPE_CHECKING:
 
 VERSION = 1  # of this file's rules: a cache extracts again when it grows
 LARGEST = 20_000_000  # bytes that are looked at; more is cut
-_LARGEST_FOR_READABILITY = 3_000_000  # bytes; it is quadratic in places
-_MOST_ELEMENTS = 30_000
+_LARGEST_FOR_READABILITY = 2_000_000  # characters of text, and
+_MOST_ELEMENTS = 30_000  # elements: it is quadratic in places
 _DEEPEST = 200  # levels; readability asks every level for all of its text
+_DEEPEST_TREE = 1000  # levels of a tree that is laid flat below
+
+_NUMBER = "data-venus-edge"
+# What readability found is the page if it is so much of what the pruner left, by whether the page says that it is an
+# article, and says it in JSON-LD (shares picked on WCXB's and AEB's development pages).
+_SHARES = {(False, False): 0.5, (True, False): 0.28, (True, True): 0.12}
+_ARTICLE_WORDS = 100  # less is no article, whatever the page says
+_REGION = 0.9  # of the article's text is in the element that counts as its place
+_CONTAINERS = frozenset(
+    ("article", "body", "center", "div", "form", "main", "section", "span", "table", "tbody", "td", "tr")
+)
+_MARKS = ("\n| ", "\n- ", "\n```")  # of a row, an item, a code block
 
 _NAMED = {
     "pdf": "a PDF document",
@@ -134,7 +146,54 @@ def parse(text: str) -> HtmlElement | None:
         root = html.document_fromstring(text.encode(), parser=parser)
     except (etree.ParserError, etree.XMLSyntaxError, ValueError):
         return None
+    last = parser.error_log.last_error
+    if last is not None and "depth" in last.message:  # libxml2 2.14 stops at 2,048 levels, huge_tree or not
+        return _flattened(text)
     return root
+
+
+def _flattened(text: str) -> HtmlElement | None:
+    """The tree of a page with what nests deeper than `_DEEPEST_TREE` laid flat."""
+    from lxml import etree
+
+    parser: Any = etree.HTMLParser(target=_target_class()(), huge_tree=True)
+    try:
+        parser.feed(text)
+        return cast("HtmlElement | None", parser.close())
+    except (etree.ParserError, etree.XMLSyntaxError, ValueError, AssertionError):
+        return None
+
+
+@cache
+def _target_class() -> Any:
+    """What the parser calls as it goes through a page that nests too deep: builds a tree of bounded depth."""
+    from lxml import etree, html
+
+    make: Any = html.HTMLParser().makeelement
+
+    class Flat:
+        def __init__(self) -> None:
+            self.builder: Any = etree.TreeBuilder(element_factory=make)
+            self.depth = 0
+
+        def start(self, tag: str, attributes: dict[str, str]) -> None:
+            self.depth += 1
+            if self.depth <= _DEEPEST_TREE:
+                named = {k: v for k, v in attributes.items() if k in ("class", "id", "href", "hidden", "style", "role")}
+                self.builder.start(tag if tag.isalnum() else "span", named)
+
+        def end(self, tag: str) -> None:
+            if self.depth <= _DEEPEST_TREE:
+                self.builder.end(tag if tag.isalnum() else "span")
+            self.depth -= 1
+
+        def data(self, text: str) -> None:
+            self.builder.data(text)
+
+        def close(self) -> Any:
+            return self.builder.close()
+
+    return Flat
 
 
 def _html(text: str, url: str, note: str) -> Extracted | Failure:
@@ -186,22 +245,61 @@ class _Content:
 
 
 def _content(root: HtmlElement, base: str, about: metadata.About) -> _Content:
-    """The content of a page; empties `root`."""
+    """The content of a page; uses `root` up.
+
+    readability says where the article is; what of it is worth reading, the pruner says: inside the article it keeps
+    the tables, lists and forms that readability drops. An article that is too small a part of the page is not it.
+    """
     prune.clean(root)
+    _number(root)
     article = _readable(root)
     kept = prune.prune(root)
     whole = to_markdown(kept, base) or to_markdown(prune.whole(root), base)
     headings = "\n".join(one_line("".join(h.itertext())) for h in list(kept.iter("h1", "h2"))[:3])
-    text = to_markdown(article, base) if article is not None else ""
-    return _Content(text if _is_enough(text, whole, about) else whole, whole, headings)
+    region = _region(kept, article) if article is not None else kept
+    text = to_markdown(region, base) if region is not kept else whole
+    return _Content(text if _is_page(text, whole, about) else whole, whole, headings)
 
 
-def _is_enough(text: str, whole: str, about: metadata.About) -> bool:
-    """Whether the article is as good as the pruned page: long enough, and with its tables, lists and code."""
-    share = 0.3 if about.article else 0.5
+def _is_page(text: str, whole: str, about: metadata.About) -> bool:
+    """Whether the article is the page: long enough, and, where the page does not say that it is an article, with most
+    of its tables, lists and code."""
+    long = notpage.words(plain(text)) >= _ARTICLE_WORDS
+    share = _SHARES[about.article and long, about.marked and long]
     if len(plain(text)) < share * len(plain(whole)):
         return False
-    return about.article or all(text.count(mark) >= 0.5 * whole.count(mark) for mark in ("\n| ", "\n- ", "\n```"))
+    return about.article or all(f"\n{text}".count(mark) * 2 >= f"\n{whole}".count(mark) for mark in _MARKS)
+
+
+def _number(root: HtmlElement) -> None:
+    """Gives every element a number, by which it is known again in readability's copy."""
+    for number, element in enumerate(root.iter()):
+        if isinstance(element.tag, str):
+            element.set(_NUMBER, str(number))
+
+
+def _region(kept: HtmlElement, article: HtmlElement) -> HtmlElement:
+    """The smallest element of the pruned page that holds nine tenths of the article's text."""
+    numbers = {e.get(_NUMBER) for e in article.iter() if isinstance(e.tag, str)}
+    held: dict[HtmlElement, int] = {}
+    for element in reversed(list(kept.iter())):  # children before parents
+        own = _own_text(element) if element.get(_NUMBER) in numbers else 0
+        held[element] = held.get(element, 0) + own
+        parent = element.getparent()
+        if parent is not None and element is not kept:
+            held[parent] = held.get(parent, 0) + held[element]
+    region = kept
+    while held[kept]:
+        inner = next((c for c in region if c.tag in _CONTAINERS and held[c] >= _REGION * held[kept]), None)
+        if inner is None:
+            break
+        region = inner
+    return region
+
+
+def _own_text(element: HtmlElement) -> int:
+    """The characters of text that stand in an element itself, not in its children."""
+    return len((element.text or "").strip()) + sum(len((child.tail or "").strip()) for child in element)
 
 
 def _readable(root: HtmlElement) -> HtmlElement | None:
@@ -219,6 +317,8 @@ def _readable(root: HtmlElement) -> HtmlElement | None:
 def _suits_readability(root: HtmlElement) -> bool:
     from lxml import etree
 
+    if prune.weight(root) > _LARGEST_FOR_READABILITY:
+        return False
     elements = depth = 0
     for event, _ in etree.iterwalk(root, events=("start", "end")):
         depth += 1 if event == "start" else -1

@@ -102,10 +102,10 @@ def _text(head: bytes, content_type: str, name: str) -> Kind:
     bare = head.replace(b"\0", b"") if wide else head
     start = bare.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\f")
     by_type = next((kind for word, kind in _BY_TYPE if word in content_type), None)
+    if _is_binary(bare) or (head and not bare):
+        return "binary"
     if start.startswith(b"<"):
         return _markup(start, by_type)
-    if not wide and _is_binary(head):
-        return "binary"
     if by_type == "json" or (start[:1] in (b"{", b"[") and by_type is None and name.endswith(".json")):
         return "json"
     if by_type == "markdown" or (name.endswith(_MARKDOWN_NAMES) and by_type is None):

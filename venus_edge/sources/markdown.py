@@ -38,20 +38,19 @@ _WIDEST_SPAN = 50  # columns that a colspan may claim
 # -- text ------------------------------------------------------------------------------------------------------------
 
 # C1 controls in a page are windows-1252 written as &#146; and the like: browsers show those (HTML 13.2.5.80).
-_UNSAFE: dict[int, str | None] = {
-    **dict.fromkeys((*range(0x09), 0x0B, *range(0x0E, 0x20), 0x7F)),
-    **{code: bytes([code]).decode("cp1252", "ignore") or None for code in range(0x80, 0xA0)},
+_C1 = {chr(code): bytes([code]).decode("cp1252", "ignore") for code in range(0x80, 0xA0)}
+_LINE_ENDS = re.compile("\r\n|[\r\x0c\x85\u2028\u2029]")
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f"
     # invisible: soft hyphen, zero-width and direction marks, byte-order mark, tag characters, non-characters
-    **dict.fromkeys((0xAD, 0x200B, 0x2060, 0xFEFF, 0xFFFE, 0xFFFF, *range(0x202A, 0x202F), *range(0x2066, 0x206A))),
-    **dict.fromkeys((*range(0xE0000, 0xE0080), *range(0xFDD0, 0xFDF0))),
-}
-_SURROGATES = re.compile("[\ud800-\udfff]")
-_LINES = str.maketrans({"\r": "\n", "\x0c": "\n", "\u2028": "\n", "\u2029": "\n", "\x85": "\n"})
+    "\u00ad\u200b\u2060\ufeff\ufffe\uffff\u202a-\u202e\u2066-\u2069\ufdd0-\ufdef\U000e0000-\U000e007f"
+    "\ud800-\udfff]"
+)
 
 
 def safe(text: str) -> str:
     """`text` without what a reader cannot see and a parser or a database may choke on."""
-    return _SURROGATES.sub("", text.replace("\r\n", "\n").translate(_LINES).translate(_UNSAFE))
+    return _UNSAFE.sub(lambda m: _C1.get(m.group(), ""), _LINE_ENDS.sub("\n", text))
 
 
 def plain(markdown: str) -> str:

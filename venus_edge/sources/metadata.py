@@ -37,13 +37,14 @@ _STATE = re.compile(r"(?:window|self|globalThis)\.[\w$.]+\s*=\s*(?=[{\[])")
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a page says about itself. `article` says that it declares itself one; `body` is the article's text as its
-    JSON-LD gives it."""
+    """What a page says about itself. `article` says that it declares itself one, `marked` that its JSON-LD does, which
+    is rarely wrong; `body` is the article's text as its JSON-LD gives it."""
 
     title: str = ""
     date: str = ""
     author: str = ""
     article: bool = False
+    marked: bool = False
     body: str = ""
 
 
@@ -54,11 +55,14 @@ def about(root: HtmlElement) -> About:
     declared = metas.get("og:type") == "article" or bool(root.xpath("//*[@itemprop='articleBody']"))
     dates = [*_values(linked, "datePublished"), *_named(metas, _DATE_METAS), *_found(root, _DATE_PATHS)]
     later = [*_values(linked, "dateModified"), *_named(metas, "article:modified_time og:updated_time")]
+    forum = bool(kinds & _FORUMS)
+    marked = not forum and any(k.endswith(("Article", "BlogPosting")) for k in kinds)
     return About(
         title=_title(root, metas),
         date=_first_date([*dates, *later]),
         author=_author([*_names(linked), *_named(metas, _AUTHOR_METAS), *_found(root, _AUTHOR_PATHS)]),
-        article=(declared or any(k.endswith(("Article", "BlogPosting")) for k in kinds)) and not kinds & _FORUMS,
+        article=marked or (declared and not forum),
+        marked=marked,
         body=max(_values(linked, "articleBody"), key=len, default=""),
     )
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
@@ -40,8 +41,15 @@ _SHORT_LINK = 45  # characters: menus have short links, lists of papers long one
 
 
 def weight(element: HtmlElement) -> int:
-    """The characters of an element's text, white space aside."""
-    return sum(len(t.strip()) for t in element.itertext(with_tail=True) if isinstance(t, str))
+    """The characters of an element's text, a run of white space as one."""
+    return int(_length()(element))
+
+
+@cache
+def _length() -> Any:
+    from lxml import etree
+
+    return etree.XPath("string-length(normalize-space())")
 
 
 def whole(root: HtmlElement) -> HtmlElement:

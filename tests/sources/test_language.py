@@ -1,0 +1,33 @@
+"""A query is asked in the market of its script."""
+
+from __future__ import annotations
+
+import pytest
+
+from venus_edge.sources.language import ENGLISH, Market, market
+
+MARKETS = {
+    "布雷斯特 验潮站 最早 年份": "cn-zh",
+    "東京湾 潮位 観測所 の 記録": "jp-jp",
+    "カタカナ": "jp-jp",
+    "서울 조위 관측소": "kr-kr",
+    "서울 漢江": "kr-kr",
+    "Brest tide gauge first year": "us-en",
+    "Gezeitenpegel Brest ältester Wert": "us-en",
+    "Straße nach Brest": "de-de",
+    "маяк Кереон высота": "ru-ru",
+    "висота маяка Керіон": "ua-uk",
+    "NGC 1277 红移 distance": "cn-zh",
+    "φάρος": "gr-el",
+    "error of π": "us-en",
+    "": "us-en",
+}
+
+
+@pytest.mark.parametrize("query", MARKETS)
+def test_the_script_decides(query: str) -> None:
+    assert market(query).region == MARKETS[query]
+
+
+def test_a_market_has_its_language() -> None:
+    assert (market("灯塔"), market("x")) == (Market("cn-zh", "zh-CN"), ENGLISH)
