@@ -9,6 +9,10 @@ from venus_edge.sources.language import ENGLISH, Market, market
 MARKETS = {
     "布雷斯特 验潮站 最早 年份": "cn-zh",
     "東京湾 潮位 観測所 の 記録": "jp-jp",
+    "東京湾 潮位 観測所": "jp-jp",
+    "駅 時刻表": "jp-jp",
+    "燈塔 高度": "cn-zh",
+    "喆镕 灯塔": "cn-zh",
     "カタカナ": "jp-jp",
     "서울 조위 관측소": "kr-kr",
     "서울 漢江": "kr-kr",

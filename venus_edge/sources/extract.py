@@ -38,6 +38,7 @@ _REGION = 0.9  # of the article's text is in the element that counts as its plac
 _CONTAINERS = frozenset(
     ("article", "body", "center", "div", "form", "main", "section", "span", "table", "tbody", "td", "tr")
 )
+_ENOUGH = 20_000  # characters that show whether a text says anything
 _MARKS = ("\n| ", "\n- ", "\n```")  # of a row, an item, a code block
 
 _NAMED = {
@@ -210,9 +211,9 @@ def _html(text: str, url: str, note: str) -> Extracted | Failure:
     if instead is not None and instead != notpage.NEEDS_JAVASCRIPT:
         return _unreadable(instead)
     best = content.text
-    if notpage.words(shown.text) < notpage.EMPTY:
+    if notpage.words(shown.text[:_ENOUGH]) < notpage.EMPTY:
         best = max((best, about.body, metadata.prose(states)), key=notpage.words)
-    if notpage.words(best) < (notpage.EMPTY if instead else 1):
+    if notpage.words(best[:_ENOUGH]) < (notpage.EMPTY if instead else 1):
         return _unreadable(instead or "it shows no text")
     if best is not content.text:
         note = note or "text taken from the page's own data"
@@ -264,7 +265,7 @@ def _content(root: HtmlElement, base: str, about: metadata.About) -> _Content:
 def _is_page(text: str, whole: str, about: metadata.About) -> bool:
     """Whether the article is the page: long enough, and, where the page does not say that it is an article, with most
     of its tables, lists and code."""
-    long = notpage.words(plain(text)) >= _ARTICLE_WORDS
+    long = notpage.words(text[:_ENOUGH]) >= _ARTICLE_WORDS
     share = _SHARES[about.article and long, about.marked and long]
     if len(plain(text)) < share * len(plain(whole)):
         return False

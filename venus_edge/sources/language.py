@@ -1,7 +1,7 @@
 """TEXT -> ITS LANGUAGE, BY ITS SCRIPT. Pure: which market a search service is asked in, and which language of a page.
 
-Kana decides for Japanese, Hangul for Korean; Chinese characters alone mean Chinese. Latin script says nothing of its
-language: it counts as English.
+Kana decides for Japanese, and so do characters that only Japanese writes so (観, 駅, 図); Hangul for Korean; other
+Chinese characters alone mean Chinese. Latin script says nothing of its language: it counts as English.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ class Market:
 
 
 ENGLISH = Market("us-en", "en-US")
+_JAPANESE = Market("jp-jp", "ja-JP")
+_HAN = re.compile(r"[\u4e00-\u9fff]")
 # in the order in which they decide: a Japanese text has Chinese characters too
 _SCRIPTS = (
-    (re.compile(r"[\u3041-\u30ff\uff66-\uff9d]"), Market("jp-jp", "ja-JP")),
+    (re.compile(r"[\u3041-\u30ff\uff66-\uff9d]"), _JAPANESE),
     (re.compile(r"[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]"), Market("kr-kr", "ko-KR")),
     (re.compile(r"[\u3105-\u312f]"), Market("tw-tzh", "zh-TW")),
     (re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"), Market("cn-zh", "zh-CN")),
@@ -37,4 +39,20 @@ _SCRIPTS = (
 
 def market(text: str) -> Market:
     """The market that a query in this script is asked in."""
-    return next((found for script, found in _SCRIPTS if script.search(text)), ENGLISH)
+    found = next((found for script, found in _SCRIPTS if script.search(text)), ENGLISH)
+    if found.language == "zh-CN" and any(_is_japanese(character) for character in _HAN.findall(text)):
+        return _JAPANESE
+    return found
+
+
+def _is_japanese(character: str) -> bool:
+    """Whether Japan's character set has it and neither mainland China's nor Taiwan's."""
+    return _encodes(character, "shift_jis") and not _encodes(character, "gb2312") and not _encodes(character, "big5")
+
+
+def _encodes(character: str, codec: str) -> bool:
+    try:
+        character.encode(codec)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -30,7 +30,6 @@ _SKIPPED = _names(
 )
 _HEADINGS = {f"h{n}": "#" * n + " " for n in range(1, 7)}
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
-_SPACES = re.compile(r"\s+")
 _DEEPEST_INDENT = 6  # list levels that are shown by indentation; deeper ones stay at that
 _WIDEST_SPAN = 50  # columns that a colspan may claim
 
@@ -61,7 +60,7 @@ def plain(markdown: str) -> str:
 
 def one_line(text: str) -> str:
     """`text` with every run of white space as one space."""
-    return _SPACES.sub(" ", text).strip()
+    return " ".join(text.split())
 
 
 # -- the walk --------------------------------------------------------------------------------------------------------
@@ -125,7 +124,9 @@ class _Writer:
 
     def say(self, text: str) -> None:
         """Adds running text: its line ends are white space, only a <br> breaks a line."""
-        self.inline.append(_SPACES.sub(" ", text))
+        line = " ".join(text.split())
+        before, after = (" " if edge.isspace() else "" for edge in (text[:1], text[-1:]))
+        self.inline.append(f"{before}{line}{after}" if line else before)
 
     def _open_block(self, element: _Element, tag: str) -> None:
         if tag in _LISTS:
@@ -309,4 +310,6 @@ def _skip_covered(row: list[str], below: dict[int, int]) -> None:
 
 def _cell(cell: _Element, base: str) -> str:
     """A cell's text in one line, its blocks apart."""
+    if len(cell) == 0:
+        return one_line(safe(cell.text or "")).replace("|", "\\|")
     return one_line(to_markdown(cell, base)).replace("|", "\\|")

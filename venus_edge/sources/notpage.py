@@ -13,6 +13,7 @@ from venus_edge.sources import phrases
 from venus_edge.sources.markdown import one_line
 
 NEEDS_JAVASCRIPT = "needs JavaScript"
+_ENOUGH = 20_000  # characters: a text of this length is a page, whatever follows
 EMPTY = 25  # words: a page that shows less may show nothing
 
 
@@ -62,15 +63,16 @@ def words(text: str) -> int:
 def instead(shown: Shown) -> str | None:
     """What stands there instead of the page: "needs JavaScript", "consent wall", "not found", "bot check", "login",
     "error page", "parked domain". None if it is the page."""
-    size = words(shown.text)
+    text = shown.text[:_ENOUGH]
+    size = words(text)
     head = f"{one_line(shown.title)}\n{one_line(shown.headings)}"
-    said = f"{head}\n{shown.text}"
+    said = f"{head}\n{text}"
     if shown.password and size <= 120 and phrases.LOGIN_FIELD.search(said):
         return "login"
     for rule in _RULES:
         if size <= rule.longest and _fits(rule, head, said):
             return rule.name
-    if size <= 500 and _is_consent(head, shown.text):
+    if size <= 500 and _is_consent(head, text):
         return "consent wall"
     if size <= EMPTY and (phrases.NEEDS_SCRIPT.search(shown.noscript) or phrases.NEEDS_SCRIPT.search(said)):
         return NEEDS_JAVASCRIPT
