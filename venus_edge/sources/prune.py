@@ -37,6 +37,7 @@ _KEEP_SHARE = 0.3  # a named block that holds this much of the page is the page
 _MAIN_SHARE = 0.35
 _ARTICLE_SHARE = 0.5
 _LINKED = 0.75  # of a link list's text is link text
+_ASKING = 300  # characters that a form needs for its labels
 _SHORT_LINK = 45  # characters: menus have short links, lists of papers long ones
 
 
@@ -87,13 +88,12 @@ def clean(root: HtmlElement) -> None:
 
 
 def _settle(form: HtmlElement) -> None:
-    """A form with something to read in it is a part of the page (some sites wrap the whole page in one); a form that
-    only asks is not."""
+    """A form with something to read in it is a part of the page (shops and some frameworks wrap everything in one); a
+    form that only asks is not."""
     controls = sum(1 for e in form.iter("input", "select", "textarea") if e.get("type") != "hidden")
-    asked = sum(weight(e) for e in form.iter("label", "legend", "button", "option"))
-    if weight(form) - asked > 40 + 100 * controls or (not controls and form.find(".//p") is not None):
+    if not controls or weight(form) > _ASKING:
         form.tag = "div"
-    elif controls and form.find(".//input[@type='password']") is None:
+    elif form.find(".//input[@type='password']") is None:
         _drop(form)
 
 
