@@ -37,7 +37,7 @@ MAY_IMPORT = {
 }
 
 ONE_DOOR = {  # library -> the only files that may import it
-    "llama_cpp": {"venus_edge/engine/llama.py", "convert/venus_convert/quantize.py", "convert/venus_convert/verify.py"},
+    "llama_cpp": {"venus_edge/engine/library.py", "convert/venus_convert/quantize.py", "convert/venus_convert/verify.py"},
     "huggingface_hub": {"venus_edge/hub.py"},
     "httpx2": {"venus_edge/sources/"},
     "ddgs": {"venus_edge/sources/"},

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from venus_edge import guards
-from venus_edge.engine import Engine, Finish, Request, Sampling, Usage
+from venus_edge.engine import Engine, Finish, Request, Sampling, Triggered, Usage
 from venus_edge.engine.sampling import turn_seed
 from venus_edge.errors import ContextFull, VenusError
 from venus_edge.events import (
@@ -30,11 +30,12 @@ from venus_edge.events import (
     ToolCalled,
     ToolReturned,
 )
-from venus_edge.protocol import parse, prompt, rendering, stream
+from venus_edge.protocol import grammar, parse, prompt, rendering, stream
 from venus_edge.tools import Tools
 from venus_edge.values import Answer, Malformed, Message, Reply, RunResult, Source, Termination, ToolCall
 
 STOP = ("<tool_response>",)  # PROTOCOL 4.1
+CALLS = Triggered(grammar.CALL_GRAMMAR, grammar.OPEN_CALL, (rendering.OPEN_THINK, rendering.CLOSE_THINK))
 GREEDY_RETRY_TEMPERATURE = 0.7  # a greedy retry would write the same reply again
 FORCED: dict[LimitKind, str] = {
     "tokens": prompt.TOKEN_LIMIT_TEXT,
@@ -50,12 +51,14 @@ ENDED: dict[LimitKind, tuple[Termination, Termination]] = {  # with an answer, w
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a run is played by. `today` is the date the model is told; `template` "" is the packaged one."""
+    """What a run is played by. `today` is the date the model is told; `template` "" is the packaged one; `grammar`
+    binds what the model writes in a call to what a call is."""
 
     today: date
     sampling: Sampling = field(default_factory=Sampling)
     limits: guards.Limits = field(default_factory=guards.Limits)
     template: str = ""
+    grammar: bool = True
 
 
 @dataclass(slots=True)
@@ -172,7 +175,9 @@ class Agent:
         raise AssertionError("a turn has at least one try")
 
     def _sample(self, state: _State, number: int, final: bool) -> Generator[Event, None, _Attempt]:
-        generation = self._engine.generate(Request(state.prompt, self._sampling(state, number, final), STOP))
+        triggered = CALLS if self._config.grammar else None
+        request = Request(state.prompt, self._sampling(state, number, final), STOP, triggered=triggered)
+        generation = self._engine.generate(request)
         watch, classifier = guards.LoopWatch(), stream.Splitter()
         parts: list[str] = []
         looped = late = False

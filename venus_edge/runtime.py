@@ -90,7 +90,7 @@ def _ready(settings: Settings, spec: ModelSpec, engine: Engine, world: World, to
 
     seed = secrets.randbelow(2**31) if settings.seed is None else settings.seed
     tools = Toolbox(world.searcher, world.opener, _reader(spec, engine), spec.dialect, spec.results)
-    config = Config(today, replace(spec.sampling, seed=seed), _limits(settings), engine.chat_template)
+    config = Config(today, replace(spec.sampling, seed=seed), _limits(settings), engine.chat_template, settings.grammar)
     return Runtime(settings, spec, engine, Agent(engine, tools, config), seed)
 
 

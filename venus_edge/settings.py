@@ -56,7 +56,8 @@ class Settings:
     """Everything a run may be told. None means: as the model's entry in models.toml says.
 
     `model` is a name in models.toml or the path of a .gguf file, "" the default model; `corpus` folders or index files,
-    none for the web; `max_seconds`, `max_turns` and `max_tokens` end the research and ask for the answer.
+    none for the web; `max_seconds`, `max_turns` and `max_tokens` end the research and ask for the answer;
+    `grammar` keeps tool calls well formed while they are written.
     """
 
     directories: Directories = field(default_factory=Directories.from_environment)
@@ -74,6 +75,7 @@ class Settings:
     max_turns: int | None = None
     max_seconds: float | None = None
     max_tokens: int | None = None
+    grammar: bool = True
     offline: bool = False
     allow_hosts: tuple[str, ...] = ()
     date: str | None = None

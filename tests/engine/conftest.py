@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.engine.vocabulary import Geometry, write_model, write_vocabulary
-from venus_edge.engine.llama import LlamaEngine, Vocabulary, open_vocabulary
+from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
+from venus_edge.engine.vocabulary import Vocabulary, open_vocabulary
 
 TEMPLATE = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
 

@@ -351,10 +351,10 @@ def test_ctrl_c_stops_a_process_that_reads_a_long_prompt(slow_file: Path) -> Non
 
 LOADED = """
 import os, sys
-import venus_edge.engine.llama as llama, venus_edge.engine.scripted, venus_edge.engine.sampling
+import venus_edge.engine.llama, venus_edge.engine.scripted, venus_edge.engine.library as library
 waiting = lambda: (os.environ.get("GOMP_SPINCOUNT"), os.environ.get("OMP_WAIT_POLICY"))
 print("llama_cpp" in sys.modules, "numpy" in sys.modules, waiting())
-llama._library()
+library.load()
 print(waiting())
 """
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from venus_edge.engine import Sampling
-from venus_edge.engine.llama import distribution
+from venus_edge.engine.chain import distribution
 from venus_edge.engine.sampling import LLAMA_DEFAULT_SEED, Presence, safe_seed, steps, turn_seed
 
 LOGITS = [float(x) for x in np.random.default_rng(7).normal(0, 3, 500)]

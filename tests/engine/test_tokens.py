@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.vocabulary import CONTROL, FULL, USER_DEFINED
-from venus_edge.engine.llama import Vocabulary
 from venus_edge.engine.tokens import Specials, Tokenizer, disarmed, segments, sound
+from venus_edge.engine.vocabulary import Vocabulary
 from venus_edge.protocol import Piece, Trust
 from venus_edge.protocol.rendering import render
 from venus_edge.values import Message

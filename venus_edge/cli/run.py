@@ -50,6 +50,9 @@ QUESTION_LIMIT = 1_000_000  # characters; a longer one is a file given by mistak
 @click.option("--max-turns", type=int, metavar="N", help="Turns before the answer is asked for.  [200]")
 @click.option("--max-minutes", type=float, metavar="M", help="Minutes before the answer is asked for.  [300]")
 @click.option("--max-tokens", type=int, metavar="N", help="Tokens of conversation before the answer is asked for.")
+@click.option(
+    "--grammar/--no-grammar", default=True, help="Keep tool calls well formed as they are written.", show_default=True
+)
 @click.option("--date", metavar="YYYY-MM-DD", help="The date the model is told.  [today]")
 @click.option("--offline", is_flag=True, help="Open no connection whatever.")
 @click.option("--allow-host", "allow_hosts", multiple=True, metavar="HOST", help="Let visits reach this private host.")

@@ -70,15 +70,27 @@ class Generation(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Triggered:
+    """A GBNF grammar that binds what follows the token `trigger`, and that the turn ends with. It does not trigger
+    between the two `quiet` tokens (in a thought), be they generated or of the prompt."""
+
+    grammar: str
+    trigger: str
+    quiet: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One generation: prompt token ids, sampling, strings that end it (not part of the text), an optional GBNF
-    grammar that binds the text from its start, and the sequence (0: conversation, 1: reading a page)."""
+    grammar that binds the text from its start or else one that waits for a token, and the sequence (0: conversation,
+    1: reading a page). An engine that cannot bind text leaves `triggered` alone."""
 
     prompt: Sequence[int]
     sampling: Sampling
     stop: tuple[str, ...] = ()
     grammar: str | None = None
     sequence: int = 0
+    triggered: Triggered | None = None
 
 
 class Engine(Protocol):

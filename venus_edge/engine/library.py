@@ -1,0 +1,81 @@
+"""llama.cpp's C API, loaded when it is first asked for (the only llama_cpp import of the engine).
+
+Out: the ctypes module, and what llama.cpp complained of. Its log goes to the logger `venus_edge.llama`. The casts
+between it and typed code are in its users: weights, vocabulary, context, chain, grammar.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from functools import cache
+from typing import Any
+
+from venus_edge.errors import EngineError
+
+_log = logging.getLogger("venus_edge.llama")
+
+
+class Complaints:
+    """llama.cpp's log: into `logging`, and its errors kept for our own messages."""
+
+    ERROR = 4  # GGML_LOG_LEVEL_ERROR
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def hear(self, level: int, text: bytes, _: object) -> None:
+        line = text.decode("utf-8", "replace").strip()
+        if line.strip("."):  # else progress
+            _log.debug("%s", line)
+            if level == self.ERROR:
+                self._lines.append(line)
+
+    def forget(self) -> None:
+        self._lines.clear()
+
+    @property
+    def first(self) -> str:
+        """The first since `forget`, without the function that made it: the later ones only pass it on."""
+        line = self._lines[0] if self._lines else ""
+        head, colon, rest = line.partition(": ")
+        line = rest if colon and " " not in head else line
+        return line.removeprefix("error loading model: ")
+
+
+complaints = Complaints()
+
+
+@cache
+def load() -> Any:
+    """The C API. Raises EngineError if llama.cpp cannot be loaded.
+
+    OpenMP's threads spin while they wait, which is fast on an idle machine and ruinous beside a busy process; a short
+    spin keeps both (measured: 16.3 of 17.2 tokens/s idle, 7.8 instead of 5.3 beside one). It is read when the library
+    loads, so it is set before, and never over what the person chose.
+    """
+    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = "1000"
+    try:
+        import llama_cpp.llama_cpp as lib
+    except (ImportError, RuntimeError, OSError) as error:
+        raise EngineError(
+            f"llama.cpp cannot be loaded ({error}): pip install --force-reinstall llama-cpp-python"
+        ) from error
+    log = lib.llama_log_callback(complaints.hear)
+    lib.llama_log_set(log, None)
+    lib.venus_edge_log = log  # must live as long as the library
+    lib.llama_backend_init()
+    return lib
+
+
+def text_of(read: Any) -> bytes:
+    """What llama.cpp writes into a buffer: `read(buffer, size)` gives its length, negative if there is no room."""
+    size = 256
+    while True:
+        buffer = ctypes.create_string_buffer(size)
+        length = int(read(buffer, size))
+        if 0 <= length < size:
+            return buffer.raw[:length]
+        size = max(2 * size, abs(length) + 1)

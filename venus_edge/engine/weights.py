@@ -1,0 +1,64 @@
+"""A GGUF FILE, LOADED: its weights in memory and what it says of itself. In: a path. Out: a handle and metadata."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from venus_edge.engine import library, modelfile
+from venus_edge.engine.interrupt import Interrupts
+
+
+class Weights:
+    """A loaded file. Raises ModelError if llama.cpp will not have it. `vocab_only` leaves the tensors out."""
+
+    def __init__(self, path: Path, gpu_layers: int, vocab_only: bool, interrupts: Interrupts) -> None:
+        self.lib = library.load()
+        library.complaints.forget()
+        params = self.lib.llama_model_default_params()
+        params.n_gpu_layers = gpu_layers
+        params.vocab_only = vocab_only
+        going_on = self.lib.llama_progress_callback(lambda done, _: not interrupts.wanted)
+        params.progress_callback = going_on
+        with interrupts.held():
+            self.pointer = self.lib.llama_model_load_from_file(os.fsencode(path), params)
+        if not self.pointer:
+            raise modelfile.failed(path, library.complaints.first)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        lib, pointer = self.lib, self.pointer
+
+        def read(what: Any, index: int) -> str:
+            return library.text_of(lambda buffer, size: what(pointer, index, buffer, size)).decode("utf-8", "replace")
+
+        return {
+            read(lib.llama_model_meta_key_by_index, i): read(lib.llama_model_meta_val_str_by_index, i)
+            for i in range(lib.llama_model_meta_count(pointer))
+        }
+
+    @property
+    def description(self) -> str:
+        """What llama.cpp calls the model: architecture, size, quantization."""
+        return library.text_of(lambda buffer, size: self.lib.llama_model_desc(self.pointer, buffer, size)).decode()
+
+    @property
+    def chat_template(self) -> str:
+        template = self.lib.llama_model_chat_template(self.pointer, None)
+        return template.decode("utf-8", "replace") if template else ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all tensors."""
+        return int(self.lib.llama_model_size(self.pointer))
+
+    @property
+    def n_ctx_train(self) -> int:
+        """The window that the model was trained for, in tokens."""
+        return int(self.lib.llama_model_n_ctx_train(self.pointer))
+
+    def close(self) -> None:
+        if self.pointer:
+            self.lib.llama_model_free(self.pointer)
+            self.pointer = None
