@@ -95,6 +95,7 @@ class LiveView:
             case AttemptStarted():
                 self._start(event)
             case Streamed(kind, text):
+                self._began = self._began if self._pieces else time.monotonic()  # prefill is no decoding
                 self._pieces += 1
                 self._text[kind] = (self._text[kind] + text)[-4000:]
             case _:
@@ -130,7 +131,9 @@ class LiveView:
         seconds = time.monotonic() - self._began
         used = self._used + self._pieces
         share = f"{100 * used / self._window:.0f}%" if self._window else "-"
-        rate = f"{self._pieces / seconds:.1f} tokens/s" if self._pieces and seconds > 0 else "reading the prompt"
+        rate = (
+            f"{(self._pieces - 1) / seconds:.1f} tokens/s" if self._pieces > 1 and seconds > 0 else "reading the prompt"
+        )
         return f"turn {self._turn} | {used:,} of {self._window:,} tokens ({share}) | {rate}"
 
 
