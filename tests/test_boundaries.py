@@ -37,9 +37,13 @@ MAY_IMPORT = {
 }
 
 ONE_DOOR = {  # library -> the only files that may import it
-    "llama_cpp": {"venus_edge/engine/library.py", "convert/venus_convert/quantize.py", "convert/venus_convert/verify.py"},
+    "llama_cpp": {
+        "venus_edge/engine/library.py",
+        "convert/venus_convert/quantize.py",
+        "convert/venus_convert/verify.py",
+    },
     "huggingface_hub": {"venus_edge/hub.py"},
-    "httpx2": {"venus_edge/sources/"},
+    "httpx2": {"venus_edge/sources/", "venus_edge/hub.py"},  # the hub library's client, whose errors it passes on
     "ddgs": {"venus_edge/sources/"},
     "duckduckgo_search": {"venus_edge/sources/"},
     "readability": {"venus_edge/sources/extract.py"},

@@ -2,68 +2,81 @@
 
 In: a ModelSpec. Out: the path of a GGUF file. Files are kept in the hub's own cache (HF_HOME, HF_HUB_CACHE, HF_TOKEN,
 HF_ENDPOINT, HF_HUB_OFFLINE and proxies mean what they always mean), or in `<data>/models` where a person put them.
+The download is our own loop: the library's keeps no partial file once the process has ended. A file gets its name only
+after its size and hash were found to be those that the hub lists.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
-from collections.abc import Iterable
-from pathlib import Path
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
 
-from venus_edge.errors import ModelError
+from venus_edge.errors import ModelError, StorageError, VenusError
 from venus_edge.registry import PACKAGE, ModelSpec
 
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
-def locate(spec: ModelSpec, models_dir: Path) -> Path:
+ENDPOINT = "https://huggingface.co"
+CHECKPOINT_FILES = re.compile(r"[^/]+\.(safetensors|json|jinja|txt|model)$|LICENSE$|README\.md$")
+TRIES = 5  # without one new byte between them
+PATIENCE = 60.0  # seconds of a Retry-After that are waited out
+SPARE = 256 * 1024**2  # bytes that a download leaves free
+_CHUNK = 1024 * 1024
+_QUANT = re.compile(
+    r"(?:^|[-_.])((?:IQ|Q|TQ)\d(?:_K_XL|_K_[SML]|_K|_[01]|_XXS|_XS|_NL|_[SM])|BF16|FP16|F16|F32)(?=[-_.]|$)"
+)
+_PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
+
+# -- on this machine --------------------------------------------------------------------------------------------------
+
+
+def locate(spec: ModelSpec, models_dir: Path, quant: str | None = None) -> Path:
     """The GGUF file of a model on this machine. Raises ModelError, naming the command that gets it, for none."""
     if spec.file:
         path = PACKAGE / spec.file  # an absolute path stays what it is
         if path.is_file():
             return path
         raise ModelError(f"{path} is not there; give --model the path of a .gguf file, or try: venus-edge run --demo")
-    found = [*_placed(spec, models_dir), *_cached(spec)]
+    found = here(spec, models_dir)
     if found:
-        return best(found, spec.quant)
+        return best(found, quant or spec.quant)
     raise ModelError(
         f"model {spec.name} is not on this machine; get it with: venus-edge models pull {spec.name} "
         f"(about {spec.size_gb:.1f} GB, or copy its .gguf into {models_dir}); without it: venus-edge run --demo"
     )
 
 
-def pull(spec: ModelSpec, quant: str | None = None) -> Path:
-    """Fetches the model's GGUF file, resuming what was begun. Raises ModelError in one line for whatever failed."""
-    from huggingface_hub import HfApi, hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
-
-    if not spec.gguf_repo:
-        raise ModelError(f"model {spec.name} has no repository to fetch from")
-    try:
-        name = choose(HfApi().list_repo_files(spec.gguf_repo), quant or spec.quant, spec.gguf_repo)
-        return Path(hf_hub_download(spec.gguf_repo, name))
-    except OfflineModeIsEnabled as error:
-        raise ModelError(f"HF_HUB_OFFLINE is set: unset it to fetch {spec.name}, or copy its file here") from error
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ModelError(f"{spec.gguf_repo} could not be fetched: {reason}; run the command again to resume") from error
-
-
-def choose(names: Iterable[str], quant: str, repo: str) -> str:
-    """The GGUF file of that quantization among a repository's files; the error for a miss lists what is there."""
-    files = sorted(name for name in names if name.lower().endswith(".gguf"))
-    fitting = [name for name in files if _quant_in(name, quant)]
-    if not fitting:
-        there = ", ".join(files) or "no .gguf file at all"
-        raise ModelError(f"{repo} has no {quant} file; it has {there}; choose one with --quant")
-    return min(fitting, key=len)
+def here(spec: ModelSpec, models_dir: Path) -> list[Path]:
+    """Every GGUF file of a model on this machine: put into the models directory, or in the hub's cache."""
+    if spec.file:
+        return [path for path in [PACKAGE / spec.file] if path.is_file()]
+    found = [*_placed(spec, models_dir), *_cached(spec)]
+    return [path for path in found if not (part := _PART.search(path.name)) or int(part[1]) == 1]
 
 
 def best(paths: Iterable[Path], quant: str) -> Path:
     """Of several files of a model the one of the wanted quantization, else the newest."""
-    return max(paths, key=lambda path: (_quant_in(path.name, quant), path.stat().st_mtime))
+    return max(paths, key=lambda path: (quant_of(path.name) == _canonical(quant), path.stat().st_mtime))
 
 
-def _quant_in(name: str, quant: str) -> bool:
-    return quant.lower().replace("-", "_") in name.lower().replace("-", "_")
+def quant_of(name: str) -> str:
+    """The quantization that a file's name tells, as `Q4_K_M`; "" for none."""
+    found = _QUANT.findall(_canonical(PurePosixPath(name).name.removesuffix(".gguf")))
+    return str(found[-1]) if found else ""
+
+
+def _canonical(quant: str) -> str:
+    return quant.upper().replace("-", "_")
 
 
 def _placed(spec: ModelSpec, models_dir: Path) -> list[Path]:
@@ -76,17 +89,390 @@ def _cached(spec: ModelSpec) -> list[Path]:
     """GGUF files of the model's repository in the hub's cache, found without importing the hub library."""
     if not spec.gguf_repo:
         return []
-    snapshots = hub_cache() / f"models--{spec.gguf_repo.replace('/', '--')}" / "snapshots"
-    return sorted(snapshots.glob("*/*.gguf")) if snapshots.is_dir() else []
+    snapshots = _folder(spec.gguf_repo) / "snapshots"
+    return [path for path in sorted(snapshots.glob("*/**/*.gguf")) if path.is_file()] if snapshots.is_dir() else []
+
+
+def _names(spec: ModelSpec, file: str) -> bool:
+    return spec.name.replace("-", "") in file.lower().replace("-", "").replace("_", "")
 
 
 def hub_cache() -> Path:
     """The hub's cache directory, as huggingface_hub finds it (HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache)."""
     if given := os.environ.get("HF_HUB_CACHE"):
-        return Path(given).expanduser()
+        return Path(os.path.expandvars(given)).expanduser()
     base = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return Path(os.environ.get("HF_HOME", f"{base}/huggingface")).expanduser() / "hub"
+    return Path(os.path.expandvars(os.environ.get("HF_HOME", f"{base}/huggingface"))).expanduser() / "hub"
 
 
-def _names(spec: ModelSpec, file: str) -> bool:
-    return spec.name.replace("-", "") in file.lower().replace("-", "").replace("_", "")
+def _folder(repo: str) -> Path:
+    return hub_cache() / f"models--{repo.replace('/', '--')}"
+
+
+def remove(path: Path) -> int:
+    """Deletes a model's file, in the hub's cache with the bytes that it points to. Out: the bytes that are free now."""
+    try:
+        target = path.resolve()
+        size = target.stat().st_size
+        path.unlink()
+        if target != path and target.parent.name == "blobs":
+            target.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be removed: {error.strerror or error}") from error
+    return size
+
+
+def listed_sha256(path: Path) -> str:
+    """The sha256 that the hub lists for a file in its cache (an LFS blob is named by it); "" for any other file."""
+    target = path.resolve()
+    return target.name if target.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", target.name) else ""
+
+
+def sha256(path: Path, step: Callable[[int], None] = lambda _: None) -> str:
+    """The sha256 of a file; `step` hears the bytes read so far. Raises StorageError."""
+    return _digest(path, hashlib.sha256(), step)
+
+
+# -- on the hub -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file as the hub lists it: bytes, and the sha256 of an LFS file or else the git hash (`blob_id`)."""
+
+    name: str
+    size: int
+    sha256: str
+    blob_id: str
+
+    @property
+    def etag(self) -> str:
+        return self.sha256 or self.blob_id
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A repository at one commit."""
+
+    repo: str
+    commit: str
+    files: tuple[RemoteFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a download is: bytes of this file, those that an earlier try had left, seconds of this try."""
+
+    name: str
+    done: int
+    total: int
+    resumed: int = 0
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second of this try; 0 before it can be told."""
+        return (self.done - self.resumed) / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def eta(self) -> float | None:
+        """Seconds to the end, None before they can be told."""
+        return (self.total - self.done) / self.rate if self.rate > 0 else None
+
+
+Watch = Callable[[Progress], None]
+Wait = Callable[[float], None]
+
+
+def _unwatched(_: Progress) -> None:
+    """Nobody looks."""
+
+
+def listing(repo: str) -> Listing:
+    """What a repository holds. Raises ModelError in one line for whatever failed."""
+    from huggingface_hub import HfApi
+
+    with _translated(repo):
+        info = HfApi(endpoint=_endpoint()).model_info(repo, files_metadata=True, timeout=20)
+    siblings = info.siblings or []
+    files = tuple(
+        RemoteFile(s.rfilename, s.size or 0, s.lfs.sha256 if s.lfs else "", s.blob_id or "") for s in siblings
+    )
+    return Listing(repo, info.sha or "", files)
+
+
+def quants(found: Listing) -> dict[str, int]:
+    """The quantizations of a repository's GGUF files -> bytes, all parts of a split file together."""
+    sizes: dict[str, int] = {}
+    for quant in sorted({quant_of(file.name) for file in found.files if _is_gguf(file.name)} - {""}):
+        sizes[quant] = sum(file.size for file in choose(found.files, quant, found.repo))
+    return sizes
+
+
+def choose(files: Sequence[RemoteFile], quant: str, repo: str) -> list[RemoteFile]:
+    """The GGUF file of that quantization, or all parts of a split one; the error for a miss lists what is there."""
+    every = sorted((file for file in files if _is_gguf(file.name)), key=lambda file: file.name)
+    fitting = [file for file in every if quant_of(file.name) == _canonical(quant)]
+    if not fitting:
+        there = ", ".join(file.name for file in every) or "no .gguf file at all"
+        raise ModelError(f"{repo} has no {quant} file; it has {there}; choose one with --quant")
+    first = min(fitting, key=lambda file: (len(file.name), file.name))
+    if not _PART.search(first.name):
+        return [first]
+    stem = _PART.sub("", first.name)
+    return [file for file in fitting if _PART.sub("", file.name) == stem and _PART.search(file.name)]
+
+
+def checkpoint(found: Listing) -> list[RemoteFile]:
+    """The files that a conversion reads: weights, configuration, tokenizer. Raises ModelError without weights."""
+    files = [file for file in found.files if CHECKPOINT_FILES.fullmatch(file.name)]
+    if not any(file.name.endswith(".safetensors") for file in files):
+        raise ModelError(f"{found.repo} has no safetensors to convert; it has {', '.join(f.name for f in found.files)}")
+    return files
+
+
+def fetch(
+    found: Listing, files: Sequence[RemoteFile], watch: Watch = _unwatched, wait: Wait = time.sleep
+) -> list[Path]:
+    """Fetches files into the hub's cache, going on where an earlier try ended; one that is there already is kept.
+
+    Raises ModelError or StorageError in one line; what has come is kept for the next try, unless its hash is wrong.
+    """
+    folder = _folder(found.repo)
+    missing = [file for file in files if not _whole(folder / "blobs" / file.etag, file)]
+    with _translated(found.repo):
+        _check_space(folder, missing)
+        for file in missing:
+            _download(found, file, folder / "blobs" / file.etag, watch, wait)
+        return [_point(folder, found.commit, file) for file in files]
+
+
+def pull(spec: ModelSpec, quant: str | None = None, watch: Watch = _unwatched) -> Path:
+    """Fetches the model's GGUF file. Raises ModelError or StorageError in one line for whatever failed."""
+    if not spec.gguf_repo:
+        raise ModelError(f"model {spec.name} has no repository to fetch from")
+    found = listing(spec.gguf_repo)
+    return fetch(found, choose(found.files, quant or spec.quant, spec.gguf_repo), watch)[0]
+
+
+def offline() -> bool:
+    """Whether the environment forbids the hub (HF_HUB_OFFLINE)."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
+
+
+def _endpoint() -> str:
+    return os.environ.get("HF_ENDPOINT", ENDPOINT).rstrip("/")
+
+
+def _is_gguf(name: str) -> bool:
+    return name.lower().endswith(".gguf") and "mmproj" not in name.lower()
+
+
+# -- the download -----------------------------------------------------------------------------------------------------
+
+
+class _Again(Exception):
+    """A try that failed in a way that may pass; `after` seconds, if the hub says so."""
+
+    def __init__(self, reason: str, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+
+
+def _whole(blob: Path, file: RemoteFile) -> bool:
+    return blob.is_file() and blob.stat().st_size == file.size
+
+
+def _check_space(folder: Path, files: Sequence[RemoteFile]) -> None:
+    blobs = folder / "blobs"
+    blobs.mkdir(parents=True, exist_ok=True)
+    need = sum(file.size - _size(_partial(blobs / file.etag)) for file in files)
+    free = shutil.disk_usage(blobs).free
+    if files and need + SPARE > free:
+        raise StorageError(
+            f"{need / 1e9:.1f} GB are needed in {blobs}, {free / 1e9:.1f} GB are free: make room, "
+            "or set HF_HOME to a folder on a larger disk"
+        )
+
+
+def _download(found: Listing, file: RemoteFile, blob: Path, watch: Watch, wait: Wait) -> None:
+    from huggingface_hub import hf_hub_url
+    from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]  # documented, not in its __all__
+
+    url = hf_hub_url(found.repo, file.name, revision=found.commit, endpoint=_endpoint())
+    lock = hub_cache() / ".locks" / blob.parents[1].name / f"{file.etag}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    partial = _partial(blob)
+    with WeakFileLock(lock):
+        if _whole(blob, file):  # somebody else has fetched it meanwhile
+            return
+        _until_whole(url, file, partial, watch, wait)
+        if (got := _hash(file, partial)) != file.etag:
+            partial.unlink()
+            raise ModelError(
+                f"{file.name} of {found.repo} came damaged (hash {got[:12]}..., the hub lists {file.etag[:12]}...) and "
+                "was deleted: run the command again"
+            )
+        os.replace(partial, blob)
+
+
+def _until_whole(url: str, file: RemoteFile, partial: Path, watch: Watch, wait: Wait) -> None:
+    """Reads on until the size is there; gives up after `TRIES` tries in a row that brought nothing."""
+    failed = 0
+    while (have := _size(partial)) != file.size:
+        try:
+            _read_on(url, file, partial, watch)
+        except _Again as fault:
+            failed = failed + 1 if _size(partial) <= have else 0
+            pause = 2.0**failed if fault.after is None else fault.after
+            if failed >= TRIES or pause > PATIENCE:
+                raise ModelError(
+                    f"{file.name} could not be fetched: {fault}; {_size(partial) / 1e6:.0f} of "
+                    f"{file.size / 1e6:.0f} MB are kept: run the command again to go on"
+                ) from fault
+            wait(pause)
+        if _size(partial) > file.size:
+            partial.unlink()
+
+
+def _read_on(url: str, file: RemoteFile, partial: Path, watch: Watch) -> None:
+    """One connection: appends what comes. Raises _Again for what may pass."""
+    import httpx2
+    from huggingface_hub import get_session
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]  # as above
+
+    have = _size(partial)
+    headers = {**build_hf_headers(), "Accept-Encoding": "identity"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+    began = time.monotonic()
+    try:
+        with get_session().stream("GET", url, headers=headers, timeout=30) as response:
+            _check_status(response)
+            start = have if _goes_on(response, have) else 0
+            with partial.open("ab" if start else "wb") as out:
+                for chunk in response.iter_bytes():
+                    out.write(chunk)
+                    watch(Progress(file.name, out.tell(), file.size, start, time.monotonic() - began))
+    except httpx2.TransportError as error:
+        raise _Again(_reason(error)) from error
+
+
+def _goes_on(response: Any, have: int) -> bool:
+    """Whether the answer goes on from `have`; a hub that ignores the range sends the file from its start."""
+    return response.status_code == 206 and str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
+
+
+def _check_status(response: Any) -> None:
+    from huggingface_hub import hf_raise_for_status
+
+    if response.status_code == 429 or response.status_code >= 500:
+        after = str(response.headers.get("Retry-After", ""))
+        said = f"the hub answers {response.status_code}" + (f", retry after {after} s" if after.isdigit() else "")
+        raise _Again(said, float(after) if after.isdigit() else None)
+    hf_raise_for_status(response)
+
+
+def _point(folder: Path, commit: str, file: RemoteFile) -> Path:
+    """The file's name in the snapshot of its commit, as huggingface_hub lays it: a link to the blob, or a copy."""
+    pointer = folder / "snapshots" / commit / file.name
+    if folder not in Path(os.path.normpath(pointer)).parents or ".." in Path(file.name).parts:
+        raise ModelError(f"the hub lists a file outside its repository: {file.name}")
+    blob = folder / "blobs" / file.etag
+    pointer.parent.mkdir(parents=True, exist_ok=True)
+    if not pointer.exists():
+        pointer.unlink(missing_ok=True)  # a link to a blob that is gone
+        try:
+            pointer.symlink_to(os.path.relpath(blob, pointer.parent))
+        except OSError:  # Windows without the right to link
+            shutil.copyfile(blob, pointer)
+    main = folder / "refs" / "main"
+    main.parent.mkdir(parents=True, exist_ok=True)
+    main.write_text(commit, encoding="utf-8")
+    return pointer
+
+
+def _hash(file: RemoteFile, path: Path) -> str:
+    """The hash by which the hub names the file: sha256 for LFS, else git's, which begins with the length."""
+    if file.sha256:
+        return sha256(path)
+    return _digest(path, hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False), lambda _: None)
+
+
+def _digest(path: Path, digest: Hash, step: Callable[[int], None]) -> str:
+    try:
+        with path.open("rb") as source:
+            while chunk := source.read(_CHUNK):
+                digest.update(chunk)
+                step(source.tell())
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
+    return digest.hexdigest()
+
+
+def _partial(blob: Path) -> Path:
+    return blob.with_name(f"{blob.name}.venus.incomplete")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+# -- what went wrong --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _translated(repo: str) -> Iterator[None]:
+    """The errors of the hub's client and of the disk, as ours: one line that says what to do."""
+    import httpx2
+    from huggingface_hub import errors
+
+    if offline():
+        raise ModelError(f"HF_HUB_OFFLINE is set: unset it to fetch {repo}, or copy its .gguf file here and name it")
+    try:
+        yield
+    except (VenusError, _Again):
+        raise
+    except errors.OfflineModeIsEnabled as error:
+        raise ModelError(f"HF_HUB_OFFLINE is set: unset it to fetch {repo}") from error
+    except errors.HFValidationError as error:
+        raise ModelError(f"{repo!r} is not the name of a repository (owner/name)") from error
+    except errors.HfHubHTTPError as error:
+        raise ModelError(_refused(repo, error.response)) from error
+    except httpx2.HTTPError as error:
+        raise ModelError(
+            f"{_endpoint()} cannot be reached ({_reason(error)}): check the network, the proxy and HF_ENDPOINT"
+        ) from error
+    except OSError as error:
+        raise StorageError(_disk(error)) from error
+
+
+def _refused(repo: str, response: Any) -> str:
+    status, page = int(response.status_code), f"{_endpoint()}/{repo}"
+    if status == 403 or response.headers.get("X-Error-Code") == "GatedRepo":
+        return f"{repo} is gated (HTTP {status}): accept its terms at {page}, then set HF_TOKEN"
+    if status == 401:
+        return f"{repo} is private, or not there, or HF_TOKEN is not valid (HTTP 401): see {page}"
+    if status == 404:
+        return f"{repo} is not on the hub, or not this file of it (HTTP 404): see {page}"
+    if status == 429:
+        after = str(response.headers.get("Retry-After", ""))
+        when = f"in {after} s" if after.isdigit() else "in some minutes"
+        return (
+            f"the hub takes no more requests for now (HTTP 429): try again {when}, or set HF_TOKEN for a higher limit"
+        )
+    return f"the hub answers HTTP {status} for {repo}: try again later"
+
+
+def _disk(error: OSError) -> str:
+    where = error.filename or hub_cache()
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full ({hub_cache()}): make room, then run the command again to go on"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{where} may not be written: change its rights, or set HF_HOME to a folder of your own"
+    return f"{where}: {error.strerror or error}"
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
