@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -40,7 +40,7 @@ class View(Protocol):
 
     def note(self, text: str) -> None: ...
     def show(self, event: Event) -> None: ...
-    def __enter__(self) -> object: ...
+    def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
@@ -56,7 +56,7 @@ class QuietView:
         if isinstance(event, Failed):
             print(clean(event.error), file=sys.stderr)  # noqa: T201  (this is the view)
 
-    def __enter__(self) -> object:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -103,7 +103,7 @@ class LiveView:
                     self._console.print(Text(line, style=style(event)))
         self._live.update(self._panel(), refresh=isinstance(event, ToolCalled))
 
-    def __enter__(self) -> object:
+    def __enter__(self) -> Self:
         self._live.start()
         return self
 
