@@ -39,7 +39,9 @@ def open_checkpoint(folder: Path) -> Checkpoint:
     shards, notes = _shards(folder)
     tensors, more = _tensors(folder, shards)
     generation = read_json(folder / "generation_config.json") or {}
-    return Checkpoint(folder, config, generation, tensors, (*notes, *more))
+    beside = ("warning: a PEFT adapter lies beside the weights; it is not merged into them",)
+    adapter = beside if (folder / "adapter_config.json").is_file() else ()
+    return Checkpoint(folder, config, generation, tensors, (*notes, *more, *adapter))
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -54,11 +56,26 @@ def read_json(path: Path) -> dict[str, Any] | None:
         raise ConversionError(f"{path} cannot be read: {error.strerror}") from error
     try:
         value = json.loads(data.decode("utf-8-sig"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConversionError(f"{path} is {_what_instead(data) or f'not JSON ({error})'}") from error
     if not isinstance(value, dict):
         raise ConversionError(f"{path} should hold a JSON object")
     return value
+
+
+def read_text(path: Path) -> str:
+    """A text file of the checkpoint without its byte-order mark. Raises ConversionError for what is not one."""
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise ConversionError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConversionError(f"{path} is not UTF-8 text; {AGAIN}") from error
+    what = _what_instead(data)
+    if what:
+        raise ConversionError(f"{path} is {what}")
+    return text
 
 
 def _no_config(folder: Path) -> str:
@@ -119,6 +136,8 @@ def _by_name(folder: Path) -> tuple[dict[Path, set[str]], tuple[str, ...]]:
 def _no_weights(folder: Path, found: list[Path]) -> str:
     if found:
         return f"{folder} has no model.safetensors and no index, but {', '.join(p.name for p in found)}: which is it?"
+    if list(folder.rglob("*.distcp")) or list(folder.glob("global_step*")) or (folder / "zero_to_fp32.py").exists():
+        return f"{folder} is a sharded training checkpoint (FSDP or DeepSpeed); consolidate it to safetensors first"
     if list(folder.glob("*.bin")) or list(folder.glob("*.pt*")):
         return f"{folder} holds pickled weights only; save them as safetensors (save_pretrained does)"
     if list(folder.glob("adapter_*")):
@@ -184,7 +203,7 @@ def read_header(path: Path) -> list[TensorRef]:
 def _header(path: Path, data: bytes) -> dict[str, Any]:
     try:
         table = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         what = _what_instead(data) or "damaged: its header is not JSON"
         raise ConversionError(f"{path} is {what}; {AGAIN}") from error
     if not isinstance(table, dict):

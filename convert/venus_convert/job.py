@@ -62,7 +62,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class Source:
     """The full-precision side of a job: a checkpoint's plan, or a GGUF that is already there."""
 
     label: str
@@ -75,13 +75,13 @@ class _Source:
 
 def run(job: Job, say: Say, meter: Meter) -> list[Made]:
     """Do the job. Raises the VenusErrors of its steps; what was finished before stays."""
-    source = _open(job)
+    source = opened(job)
     targets = _targets(job, source)
     for note in source.plan.notes if source.plan else ():
         say(note)
     for path in sweep(job.out if not _is_file(job.out) else job.out.parent):
         say(f"removed what a killed conversion left: {path.name}")
-    prints = {path: _print(job, source, quant) for path, quant in targets.items()}
+    prints = {path: inputs(job, source, quant) for path, quant in targets.items()}
     fresh = {path: quant for path, quant in targets.items() if job.force or not up_to_date(path, prints[path])}
     _need(job, source, fresh)
     made = [_found(path, quant, source) for path, quant in targets.items() if path not in fresh]
@@ -90,7 +90,7 @@ def run(job: Job, say: Say, meter: Meter) -> list[Made]:
 
 
 def _make(
-    job: Job, source: _Source, fresh: dict[Path, Quant | None], prints: dict[Path, str], meter: Meter
+    job: Job, source: Source, fresh: dict[Path, Quant | None], prints: dict[Path, str], meter: Meter
 ) -> list[Made]:
     made = []
     for path, quant in fresh.items():
@@ -107,18 +107,18 @@ def _make(
     return made
 
 
-def _timed(path: Path, kind: str, inputs: str, action: Callable[[], None]) -> Made:
+def _timed(path: Path, kind: str, record: str, action: Callable[[], None]) -> Made:
     start = time.monotonic()
     action()
-    write_record(path, inputs)
+    write_record(path, record)
     return Made(path, kind, path.stat().st_size, time.monotonic() - start, True)
 
 
-def _found(path: Path, quant: Quant | None, source: _Source) -> Made:
+def _found(path: Path, quant: Quant | None, source: Source) -> Made:
     return Made(path, quant.name if quant else source.label, path.stat().st_size, 0.0, False)
 
 
-def _full(job: Job, source: _Source, path: Path, meter: Meter) -> None:
+def _full(job: Job, source: Source, path: Path, meter: Meter) -> None:
     """The full-precision file, checked before it has its name."""
     assert source.plan is not None
     convert(source.plan, path, meter(path.name, source.nbytes), _refuse_other_ids if job.check else lambda path: None)
@@ -131,18 +131,18 @@ def _refuse_other_ids(path: Path) -> None:
 
 
 @contextmanager
-def _intermediate(job: Job, source: _Source, meter: Meter) -> Iterator[Path]:
+def _intermediate(job: Job, source: Source, meter: Meter) -> Iterator[Path]:
     """The full-precision file for the quantizer: the source itself, one that is up to date, or a passing one."""
     if source.plan is None:
         yield source.gguf
         return
-    inputs = _print(job, source, None)
-    if up_to_date(source.gguf, inputs):
+    inputs_now = inputs(job, source, None)
+    if up_to_date(source.gguf, inputs_now):
         yield source.gguf
         return
     if job.keep:
         _full(job, source, source.gguf, meter)
-        write_record(source.gguf, inputs)
+        write_record(source.gguf, inputs_now)
         yield source.gguf
         return
     passing = part_path(source.gguf.with_name(f"{source.gguf.stem}.passing.gguf"))
@@ -156,22 +156,23 @@ def _intermediate(job: Job, source: _Source, meter: Meter) -> Iterator[Path]:
 # --- names, sizes, fingerprints
 
 
-def _open(job: Job) -> _Source:
+def opened(job: Job) -> Source:
+    """The job's source, read as far as headers and configuration. Raises ConversionError, UsageError."""
     if job.source.is_file() and job.source.suffix == ".gguf":
         if not job.quants:
             raise UsageError(f"{job.source} is a GGUF file already; say --quant to make it smaller")
         file = read_gguf(job.source)
         count = sum(prod(tensor.shape) for tensor in file.tensors.values())
-        return _Source("", file.size, count, (job.source,), None, job.source)
+        return Source("", file.size, count, (job.source,), None, job.source)
     plan = prepare(job.source, job.options)
     texts = {path for pattern in TEXTS for path in job.source.glob(pattern) if path.is_file()}
     shards = {tensor.path for tensor in plan.checkpoint.tensors.values()}
     folder = job.out.parent if _is_file(job.out) else job.out
     full = folder / f"{_stem(job.source)}-{plan.type.label}.gguf"
-    return _Source(plan.type.label, plan.nbytes, plan.parameters, tuple(sorted(texts | shards)), plan, full)
+    return Source(plan.type.label, plan.nbytes, plan.parameters, tuple(sorted(texts | shards)), plan, full)
 
 
-def _targets(job: Job, source: _Source) -> dict[Path, Quant | None]:
+def _targets(job: Job, source: Source) -> dict[Path, Quant | None]:
     wanted: list[Quant | None] = list(dict.fromkeys(job.quants)) or [None]
     if _is_file(job.out):
         if len(wanted) > 1:
@@ -200,7 +201,8 @@ def _stem(source: Path) -> str:
     return path.name
 
 
-def _print(job: Job, source: _Source, quant: Quant | None) -> str:
+def inputs(job: Job, source: Source, quant: Quant | None) -> str:
+    """The fingerprint of everything that one output depends on."""
     said: dict[str, Any] = {"options": asdict(job.options), "type": source.label, "venus-edge": version("venus-edge")}
     files = source.files
     if quant is not None:
@@ -209,7 +211,7 @@ def _print(job: Job, source: _Source, quant: Quant | None) -> str:
     return fingerprint(files, said)
 
 
-def _need(job: Job, source: _Source, fresh: dict[Path, Quant | None]) -> None:
+def _need(job: Job, source: Source, fresh: dict[Path, Quant | None]) -> None:
     """Room for everything that is to be written, before the first byte is."""
     quants = [quant for quant in fresh.values() if quant is not None]
     full = source.plan is not None and (None in fresh.values() or (quants and not source.gguf.exists()))

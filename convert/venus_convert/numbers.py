@@ -46,7 +46,7 @@ def encode(values: Floats, target: TensorType, name: str) -> Raw:
     if target is TensorType.F32:
         return values.view(np.uint8)
     if target is TensorType.Q8_0:
-        return _q8_0(values)
+        return _q8_0(values, name)
     with np.errstate(over="ignore"):
         out = _to_bf16(values) if target is TensorType.BF16 else values.astype("<f2").view(np.uint8)
     if _has_special(out, target):
@@ -62,9 +62,12 @@ def _to_bf16(values: Floats) -> Raw:
     return ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype("<u2").view(np.uint8)
 
 
-def _q8_0(values: Floats) -> Raw:
+def _q8_0(values: Floats, name: str) -> Raw:
     from gguf import GGMLQuantizationType, quants
 
+    largest = float(np.abs(values).max(initial=0))
+    if largest > 127 * 65504:  # a block's scale is an f16
+        raise ConversionError(f"{name} holds {largest:g}, which q8_0 cannot; use --outtype bf16 or f32")
     out: Raw = quants.quantize(values.reshape(-1, 32), GGMLQuantizationType.Q8_0).reshape(-1)
     return out
 

@@ -78,6 +78,8 @@ def canonical(checkpoint: Checkpoint) -> tuple[dict[str, TensorRef], tuple[str, 
         name, wrapper = unwrap(original)
         if wrapper:
             notes[f"wrapper {wrapper!r} stripped from tensor names"] = None
+        elif name != original:
+            notes["tensor names lack 'model.': added"] = None
         reason = _first(DROPPED, name)
         if reason:
             notes[f"{reason} dropped ({original})"] = None
@@ -110,7 +112,8 @@ def unwrap(name: str) -> tuple[str, str]:
     if bare == name:
         return name, ""
     found = WRAPPED.search(name)
-    return bare, found.group() if found else name.removesuffix(bare) or "(no model.)"
+    kept = bare if name.endswith(f".{bare}") else bare.removeprefix("model.")
+    return bare, found.group() if found else name.removesuffix(kept)
 
 
 def plan(
@@ -284,6 +287,8 @@ def _refuse_unscaled(planned: list[PlannedTensor]) -> None:
             raise ConversionError(f"{name} holds {dtype} values, not weights; convert the BF16 checkpoint")
         if dtype.startswith("F8") and tensor.scale is None:
             raise ConversionError(f"{name} is FP8 and its scale is missing: an FP8 checkpoint, use the BF16 one")
+        if tensor.scale is not None and tensor.scale.dtype not in ("F32", "F16", "BF16"):
+            raise ConversionError(f"{tensor.scale.name} is {tensor.scale.dtype}, not a scale; use the BF16 checkpoint")
         if not dtype.startswith("F8") and tensor.scale is not None:
             raise ConversionError(f"{name} is {dtype} and has a scale ({tensor.scale.name}); use the BF16 checkpoint")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from venus_convert.checkpoint import read_json
+from venus_convert.checkpoint import read_json, read_text
 from venus_convert.values import Checkpoint, Vocabulary
 from venus_edge.errors import ConversionError
 
@@ -109,14 +109,13 @@ def _merge(merge: Any) -> str:
 def _pattern(table: Any, folder: Path) -> str | None:
     """The pre-tokenizer's pattern, None for plain byte level. One that is not Qwen's is refused: ids would differ."""
     steps = table.get("pretokenizers", [table]) if isinstance(table, Mapping) else []
-    patterns = [step.get("pattern", {}).get("Regex", "") for step in steps if step.get("type") == "Split"]
-    if not patterns:
-        return None
-    if patterns != [QWEN2_PATTERN]:
+    splits = [step.get("pattern", {}).get("Regex", "") for step in steps if step.get("type") == "Split"]
+    levels = [step for step in steps if step.get("type") == "ByteLevel" and not step.get("add_prefix_space")]
+    if not levels or len(steps) != len(splits) + len(levels) or splits not in ([], [QWEN2_PATTERN]):
         raise ConversionError(
             f"{folder / 'tokenizer.json'}: its pre-tokenizer is not Qwen's; llama.cpp's would split text differently"
         )
-    return QWEN2_PATTERN
+    return splits[0] if splits else None
 
 
 def _from_parts(folder: Path) -> tuple[dict[str, int], tuple[str, ...], list[Added], str | None]:
@@ -137,7 +136,7 @@ def _from_parts(folder: Path) -> tuple[dict[str, int], tuple[str, ...], list[Add
 
 
 def _merge_lines(path: Path) -> tuple[str, ...]:
-    lines = path.read_text(encoding="utf-8-sig").split("\n")
+    lines = read_text(path).split("\n")
     body = lines[1:] if lines[0].startswith("#version") else lines
     return tuple(line.rstrip("\r") for line in body if line.strip())
 
@@ -278,7 +277,7 @@ def read_template(
 ) -> tuple[str | None, dict[str, str], tuple[str, ...]]:
     """The template, its named companions, and notes. chat_template.jinja wins, as in transformers."""
     path = folder / "chat_template.jinja"
-    value: Any = _lines(path.read_text(encoding="utf-8-sig")) if path.is_file() else settings.get("chat_template")
+    value: Any = _lines(read_text(path)) if path.is_file() else settings.get("chat_template")
     if not value:
         value = (read_json(folder / "chat_template.json") or {}).get("chat_template")
     named = _by_name(value)

@@ -166,17 +166,17 @@ def _blocks(ref: TensorRef, scale: TensorRef) -> tuple[int, int, tuple[int, int]
     rows, columns = ref.shape
     grid = {0: (1, 1), 1: (scale.shape[0] if scale.shape else 1, 1)}.get(len(scale.shape), scale.shape)
     if len(grid) == 2 and 1 <= grid[0] <= rows and 1 <= grid[1] <= columns:
-        height, width = (1 if n == size else _power(size, n) for n, size in zip(grid, (rows, columns), strict=True))
-        if -(-rows // height) == grid[0] and -(-columns // width) == grid[1]:
+        height, width = (1 if n == size else _block(size, n) for n, size in zip(grid, (rows, columns), strict=True))
+        if height and width:
             return height, width, (grid[0], grid[1])
     raise ConversionError(f"{scale.name} has shape {list(scale.shape)}, which does not tile {list(ref.shape)}")
 
 
-def _power(size: int, blocks: int) -> int:
-    """The length of a block where `blocks` of them cover `size`: all of it, else a power of two, 128 mostly."""
+def _block(size: int, blocks: int) -> int:
+    """The length of a block where `blocks` of them cover `size`: all of it, else a power of two, else 0."""
     if blocks == 1:
         return size
-    return next((n for n in (128, 64, 32, 256, 512, 16) if -(-size // n) == blocks), -(-size // blocks))
+    return next((n for n in (128, 64, 32, 256, 512, 16) if -(-size // n) == blocks), 0)
 
 
 def _value(pair: KeyValue) -> bytes:
