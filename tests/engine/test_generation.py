@@ -2,68 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-
 import pytest
 
+from tests.engine.fakes import END, Choices, ListModel
 from venus_edge.engine import Request, Sampling, Stats
 from venus_edge.engine.generation import LocalGeneration, Stopped
 from venus_edge.engine.kv import Cached
 from venus_edge.errors import EngineError
-
-END = 0
-
-
-class ListModel:
-    """Holds ids as a cache does; `fails` says after how many more positions it gives up, and how."""
-
-    def __init__(self, pieces: dict[int, bytes], fails: tuple[int, Exception] | None = None) -> None:
-        self.positions: list[int] = []
-        self.evaluated: list[list[int]] = []
-        self.rolls_back = True
-        self.wanted = False
-        self._pieces = pieces
-        self._fails = fails
-
-    def keep(self, sequence: int, length: int) -> int:
-        del self.positions[length if self.rolls_back else 0 :]
-        return len(self.positions)
-
-    def evaluate(self, sequence: int, start: int, tokens: Sequence[int]) -> None:
-        assert start == len(self.positions)
-        self.evaluated.append(list(tokens))
-        if self._fails and len(self.positions) + len(tokens) > self._fails[0]:
-            self.positions += tokens[: self._fails[0] - start]
-            raise self._fails[1]
-        self.positions += tokens
-
-    def held(self, sequence: int) -> int:
-        return len(self.positions)
-
-    def piece(self, token: int) -> bytes:
-        return self._pieces[token]
-
-    def ends(self, token: int) -> bool:
-        return token == END
-
-    def stopping(self) -> bool:
-        return self.wanted
-
-    def shielded(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-
-class Choices:
-    def __init__(self, tokens: list[int]) -> None:
-        self._tokens = iter(tokens)
-        self.closed = False
-
-    def next(self) -> int:
-        return next(self._tokens)
-
-    def close(self) -> None:
-        self.closed = True
 
 
 def generation(
@@ -74,7 +19,7 @@ def generation(
 
 
 def test_the_prompt_goes_in_batches_and_each_token_once() -> None:
-    model, cached = ListModel({1: b"a", 2: b"b"}), Cached()
+    model, cached = ListModel({1: b"a", 2: b"b"}.__getitem__), Cached()
     first = generation(model, cached, [11, 12, 13, 14, 15, 16], [1, 2, END])
     assert (list(first), first.finish) == (["a", "b"], "stop")
     assert model.evaluated == [[11, 12, 13, 14], [15, 16], [1], [2]]
@@ -86,13 +31,13 @@ def test_the_prompt_goes_in_batches_and_each_token_once() -> None:
 def test_half_characters_and_beginnings_of_stop_strings_wait() -> None:
     wide = "布".encode()
     pieces = {1: wide[:2], 2: wide[2:] + b" <tool_", 3: b"resp", 4: b"onse>more"}
-    assert list(generation(ListModel(pieces), Cached(), [9], [1, 2, 3, END])) == ["布 ", "<tool_resp"]
-    stopped = generation(ListModel(pieces), Cached(), [9], [1, 2, 3, 4])
+    assert list(generation(ListModel(pieces.__getitem__), Cached(), [9], [1, 2, 3, END])) == ["布 ", "<tool_resp"]
+    stopped = generation(ListModel(pieces.__getitem__), Cached(), [9], [1, 2, 3, 4])
     assert (list(stopped), stopped.finish) == (["布 "], "stop")
 
 
 def test_a_memory_that_cannot_go_back_in_part_is_filled_again() -> None:
-    model, cached = ListModel({1: b"a"}), Cached()
+    model, cached = ListModel({1: b"a"}.__getitem__), Cached()
     model.rolls_back = False
     list(generation(model, cached, [11, 12, 13], [1, END]))
     again = generation(model, cached, [11, 12, 99], [END])
@@ -103,7 +48,7 @@ def test_a_memory_that_cannot_go_back_in_part_is_filled_again() -> None:
 
 @pytest.mark.parametrize("fails_at", [0, 3, 5, 7])
 def test_after_a_failure_the_record_is_what_the_cache_holds(fails_at: int) -> None:
-    model, cached = ListModel({1: b"a"}, (fails_at, EngineError("broken"))), Cached()
+    model, cached = ListModel({1: b"a"}.__getitem__, (fails_at, EngineError("broken"))), Cached()
     failing = generation(model, cached, [11, 12, 13, 14, 15, 16], [1, 1, 1])
     with pytest.raises(EngineError, match="broken"):
         list(failing)
@@ -113,20 +58,20 @@ def test_after_a_failure_the_record_is_what_the_cache_holds(fails_at: int) -> No
 
 
 def test_an_interrupted_prompt_is_cancelled_and_the_record_is_true() -> None:
-    model, cached = ListModel({1: b"a"}, (5, Stopped())), Cached()
+    model, cached = ListModel({1: b"a"}.__getitem__, (5, Stopped())), Cached()
     stopped = generation(model, cached, [11, 12, 13, 14, 15, 16], [1])
     assert (list(stopped), stopped.finish) == ([], "cancelled")
     assert list(cached.ids) == model.positions == [11, 12, 13, 14, 15]
 
 
 def test_a_window_that_fills_up_ends_the_reply() -> None:
-    model = ListModel({1: b"a"})
+    model = ListModel({1: b"a"}.__getitem__)
     full = generation(model, Cached(), [11, 12, 13], [1] * 50, limit=5)
     assert (list(full), full.finish, len(model.positions)) == (["a"] * 3, "context", 5)
 
 
 def test_closing_frees_the_chooser_and_is_final() -> None:
-    model, choices = ListModel({1: b"a"}), Choices([1] * 9)
+    model, choices = ListModel({1: b"a"}.__getitem__), Choices([1] * 9)
     request = Request([11], Sampling(), stop=())
     running = LocalGeneration(model, Cached(), request, choices, Stats(), 100, 4)
     next(iter(running))
