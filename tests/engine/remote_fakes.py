@@ -91,6 +91,7 @@ class FakeModel:
     delay: float = 0.0
     chunk: int = 1 << 20  # bytes that are written at once
     special_always: bool = False  # tokenizes special strings wherever they stand
+    begins: int = -1  # the prompt's length when the reply was begun
     asked: list[dict[str, Any]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     cached: list[int] = field(default_factory=list)
@@ -210,7 +211,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _llama(self, body: dict[str, Any], prompt: list[int], cached: int) -> None:
         """As llama-server: no event for a token within a character, text that may begin a stop string is kept back."""
-        model, reply = self.model, self.model.replies[0]
+        model = self.model
+        model.begins = len(prompt) if model.begins < 0 else model.begins  # a reply may be asked for in stretches
+        reply = model.replies[0][len(prompt) - model.begins :]
         self.event({
             "content": "", "tokens": [], "stop": False, "tokens_predicted": 0,
             "prompt_progress": {"total": len(prompt), "cache": cached, "processed": len(prompt), "time_ms": 5},
@@ -248,9 +251,9 @@ class Handler(BaseHTTPRequestHandler):
                 break
         if kind == "limit" and len(produced) < body["n_predict"]:
             raise AssertionError("the reply has no end")
-        model.replies[0] = reply[len(produced) :]
-        if kind != "limit" or not model.replies[0]:
+        if kind != "limit":
             model.replies.pop(0)
+            model.begins = -1
         model.cached = prompt + produced
         timings = {"cache_n": cached, "prompt_n": len(prompt) - cached, "prompt_ms": 5.0,
                    "predicted_n": len(produced), "predicted_ms": 2.0 * len(produced)}  # fmt: skip

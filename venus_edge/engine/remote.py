@@ -55,6 +55,10 @@ class RemoteEngine:
         self.notes = tuple(self._noted())
 
     @property
+    def url(self) -> str:
+        return self._server.url
+
+    @property
     def n_ctx(self) -> int:
         return self._n_ctx
 
