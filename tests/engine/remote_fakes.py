@@ -42,7 +42,6 @@ class PlainExchange:
         self._silence = silence
         self._connection = http.client.HTTPConnection(parts.netloc, timeout=connect)
         self._response: http.client.HTTPResponse | None = None
-        self._closed = False
 
     def status(self) -> int:
         try:
@@ -61,15 +60,16 @@ class PlainExchange:
         except (http.client.HTTPException, ValueError) as error:
             raise ConnectionError(type(error).__name__) from error
 
-    def close(self) -> None:
+    def stop(self) -> None:
         sock = self._connection.sock
         if sock is not None:
             with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads; it closes the socket
-        if threading.current_thread().name == "venus-edge server":
-            if self._response is not None:
-                self._response.close()
-            self._connection.close()
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        if self._response is not None:
+            self._response.close()
+        self._connection.close()
 
 
 # -- the servers ------------------------------------------------------------------------------------------------------

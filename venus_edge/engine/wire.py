@@ -33,8 +33,12 @@ class Exchange(Protocol):
         """The next bytes of the body, b"" behind the last. A body that ends too early is an OSError."""
         ...
 
+    def stop(self) -> None:
+        """Breaks the connection, so that what waits for it ends. From any thread, at any time, more than once."""
+        ...
+
     def close(self) -> None:
-        """Closes the connection; from any thread, and what waits for it ends."""
+        """Gives everything back. From the thread that called `status` and `read`, as the last thing."""
         ...
 
 
@@ -255,7 +259,7 @@ class Answer:
         return data
 
     def close(self) -> None:
-        self._exchange.close()
+        self._exchange.stop()
 
 
 def parsed(data: bytes | str, whose: str) -> Any:
