@@ -89,6 +89,13 @@ def origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}"
 
 
+def host_of(url: str) -> str:
+    """Host and port, as a policy names them: "127.0.0.1:8080", "[::1]:8080". Raises UsageError."""
+    parts = urlsplit(origin(url))
+    host = parts.hostname or ""
+    return f"{f'[{host}]' if ':' in host else host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+
 def _shown(url: str) -> str:
     """The address without what may be a password."""
     return url.rpartition("@")[2][:200]
