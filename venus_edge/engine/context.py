@@ -7,8 +7,10 @@ holds is recorded in `kv`; whose windows they are is the engine's to keep.
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 from venus_edge.engine import library, options
@@ -79,6 +81,20 @@ class Context:
 
     def held(self, sequence: int) -> int:
         return int(self.lib.llama_memory_seq_pos_max(self._memory, sequence)) + 1
+
+    def state_bytes(self, sequence: int) -> int:
+        return int(self.lib.llama_state_seq_get_size(self.pointer, sequence))
+
+    def save(self, sequence: int, path: Path, words: Sequence[int]) -> bool:
+        ids = (self.lib.llama_token * len(words))(*words)
+        return bool(self.lib.llama_state_seq_save_file(self.pointer, os.fsencode(path), sequence, ids, len(words)))
+
+    def load(self, sequence: int, path: Path, words: int) -> bool:
+        ids, count = (self.lib.llama_token * words)(), ctypes.c_size_t()
+        read = self.lib.llama_state_seq_load_file(
+            self.pointer, os.fsencode(path), sequence, ids, words, ctypes.byref(count)
+        )
+        return bool(read) and self.held(sequence) > 0
 
     def evaluate(self, sequence: int, start: int, tokens: Sequence[int]) -> None:
         count = len(tokens)

@@ -7,6 +7,7 @@ between it and typed code are in its users: weights, vocabulary, context, chain,
 from __future__ import annotations
 
 import ctypes
+import importlib.metadata
 import logging
 import os
 from functools import cache
@@ -68,6 +69,11 @@ def load() -> Any:
     lib.venus_edge_log = log  # must live as long as the library
     lib.llama_backend_init()
     return lib
+
+
+def version() -> str:
+    """Of llama-cpp-python, and so of the llama.cpp it brings; read without loading it."""
+    return importlib.metadata.version("llama-cpp-python")
 
 
 def text_of(read: Any) -> bytes:

@@ -6,10 +6,12 @@ forward pass), `chain` (the next token), `generation` (the loop).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
-from venus_edge.engine import Request, Stats, library, modelfile, options
+from venus_edge.engine import Request, Stats, library, modelfile, options, snapshot
 from venus_edge.engine.chain import Chain
 from venus_edge.engine.context import Context
 from venus_edge.engine.generation import LocalGeneration
@@ -35,10 +37,11 @@ class LlamaEngine:
         self.stats = Stats()
         self._running: LocalGeneration | None = None
         self._interrupts = Interrupts()
+        self._path = Path(path)
         options.check(engine_options)
-        modelfile.check(Path(path))  # before the library is loaded for nothing
+        modelfile.check(self._path)  # before the library is loaded for nothing
         gpu_layers, self.notes = _offload(engine_options.n_gpu_layers)
-        self._weights = Weights(Path(path), gpu_layers, False, self._interrupts)
+        self._weights = Weights(self._path, gpu_layers, False, self._interrupts)
         try:
             self.metadata = self._weights.metadata
             options.check_window(engine_options, self._weights.n_ctx_train)
@@ -92,8 +95,7 @@ class LlamaEngine:
 
     def _room(self, request: Request) -> int:
         """The window of the request's sequence. Raises ContextFull if the prompt leaves less than a reply needs."""
-        if not self._context.pointer:
-            raise EngineError("the model is closed")
+        self._opened()
         if not 0 <= request.sequence < self._context.sequences:
             raise EngineError(f"sequence {request.sequence} was not planned for: open the model with n_ctx_reading")
         if not request.prompt:
@@ -107,6 +109,35 @@ class LlamaEngine:
                 "think and answer: shorten the question, or open a larger window with --context"
             )
         return window
+
+    def save(self, path: Path, most: int = 8 * options.GIB) -> int:
+        """Keeps the conversation's cache on disk: the bytes written, 0 if there is none or it takes more than `most`.
+        Raises StorageError; a file that was there stays then."""
+        with self._resting():
+            return snapshot.save(self._context, self._cached[0], path, self._fingerprint, most)
+
+    def restore(self, path: Path) -> int:
+        """Fills the conversation's cache from a file that `save` wrote under the same model and options: its tokens.
+        0 if it is not there, of something else, or damaged; then the next prompt is evaluated as if it had not been."""
+        with self._resting():
+            return snapshot.restore(self._context, self._cached[0], path, self._fingerprint)
+
+    @cached_property
+    def _fingerprint(self) -> bytes:
+        return snapshot.fingerprint(self._path, self.options, library.version())
+
+    @contextmanager
+    def _resting(self) -> Iterator[None]:
+        """Nothing is generated, and Ctrl-C waits."""
+        if self._running is not None:
+            self._running.close()
+        self._opened()
+        with self._interrupts.held():
+            yield
+
+    def _opened(self) -> None:
+        if not self._context.pointer:
+            raise EngineError("the model is closed")
 
     def cancel(self) -> None:
         self._interrupts.cancel()
