@@ -12,8 +12,9 @@ from types import FrameType
 import pytest
 
 from tests.engine.remote_fakes import IM_END, SPECIAL, FakeModel, Handler, PlainClient, serving, spelled
-from venus_edge.engine import Request, Sampling, Usage
+from venus_edge.engine import Request, Sampling, Triggered, Usage
 from venus_edge.engine.remote import RemoteEngine
+from venus_edge.engine.servers import bound
 from venus_edge.engine.wire import Patience, origin, place
 from venus_edge.errors import ContextFull, EngineError, UsageError
 from venus_edge.protocol import Piece, Trust
@@ -208,6 +209,37 @@ def test_stretches_lose_no_character_and_no_stop_string(engine: RemoteEngine, mo
     generation = engine.generate(request(Sampling(max_tokens=500), "<tool_response>"))
     assert ("".join(generation), generation.finish) == (text, "stop")
     assert len(model.asked) > 5
+
+
+CALL = Triggered('root ::= "{}"\nx ::= "y"', "<tool_call>", ("<think>", "</think>"))
+
+
+@pytest.mark.parametrize(
+    ("text", "quiet", "state"),
+    [
+        ("", True, (True, "")),
+        ("I <tool_call> think", True, (True, "")),
+        ("so</think>", True, (False, "")),
+        ("so</think><tool_call>{", True, (False, "<tool_call>{")),
+        ("<think>a<tool_call>b</think>c<tool_call>d<tool_call>", False, (False, "<tool_call>d<tool_call>")),
+    ],
+)
+def test_where_a_grammar_begins_to_bind(text: str, quiet: bool, state: tuple[bool, str]) -> None:
+    assert bound(CALL, text, quiet) == state
+
+
+def test_a_grammar_that_waits_is_led_through_what_the_call_has(engine: RemoteEngine, model: FakeModel) -> None:
+    model.replies = [ended("I think.\n</think>\n\n<tool_call>0123456789abcdefghijklmnop")]
+    prompt = [*PROMPT, SPECIAL["<think>"]]
+    "".join(engine.generate(Request(prompt, Sampling(max_tokens=500), (), triggered=CALL)))
+    first, *_, last = model.asked
+    assert (first["grammar_lazy"], first["generation_prompt"], first["grammar_triggers"]) == (
+        True, "<think>", [{"type": 1, "value": "<tool_call>"}],
+    )  # fmt: skip
+    assert first["grammar"] == 'root ::= "<tool_call>" behind-trigger\nbehind-trigger ::= "{}"\nx ::= "y"'
+    assert "<tool_call>" in first["preserved_tokens"]
+    assert last["generation_prompt"].startswith("<tool_call>0123")
+    assert (last["grammar"], last["grammar_type"], last.get("grammar_lazy")) == (first["grammar"], "tool_calls", None)
 
 
 def test_counts_and_seconds_are_the_servers(engine: RemoteEngine, model: FakeModel) -> None:

@@ -21,7 +21,7 @@ from tests.engine.remote_fakes import PlainClient
 from venus_edge import demo, registry, runtime
 from venus_edge.agent import Agent, Config
 from venus_edge.corpus.shelf import Shelf
-from venus_edge.engine import Engine, Request, Sampling
+from venus_edge.engine import Engine, Request, Sampling, Triggered
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
 from venus_edge.engine.remote import RemoteEngine
@@ -142,6 +142,31 @@ def test_a_grammar_binds(remote: RemoteEngine) -> None:
     text = "".join(remote.generate(request))
     assert text.startswith("{")
     assert set(text) <= set("{abc}")
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.1], ids=["one stretch", "several"])
+def test_a_grammar_that_waits_binds_calls_and_leaves_thoughts_alone(
+    local: LlamaEngine, remote: RemoteEngine, penalty: float
+) -> None:
+    """The grammar admits only one letter for what the model wants to write, so it is seen to bind, and from where."""
+    call = Triggered('root ::= "\n{" "x"+ "}</tool_call>"', "<tool_call>", ("<think>", "</think>"))
+    sampling = Sampling(temperature=0.0, presence_penalty=penalty, max_tokens=90)
+    prompt = remote.tokenize(pieces(demo.questions()[0].text))
+    free = "".join(remote.generate(Request(prompt, sampling, STOP)))
+    bound = "".join(remote.generate(Request(prompt, sampling, STOP, triggered=call)))
+    thought, tag, rest = bound.partition("<tool_call>")
+    assert thought + tag == free.partition("<tool_call>")[0] + tag
+    assert rest.startswith("\n{x")
+    assert set(rest.removesuffix("</tool_call>")) <= set("\n{x}")
+    assert "".join(local.generate(Request(prompt, sampling, STOP, triggered=call))).startswith(thought + tag + "\n{x")
+
+
+def test_a_call_in_a_thought_is_not_bound(remote: RemoteEngine) -> None:
+    call = Triggered('root ::= "x"+', "<tool_call>", ("<think>", "</think>"))
+    sampling = Sampling(temperature=0.0, presence_penalty=0.0, max_tokens=20)
+    thought = [*remote.tokenize(pieces("x")), *remote.tokenize([Piece("I may <tool_call>", Trust.MODEL)])]
+    free = "".join(remote.generate(Request(thought, sampling, STOP)))
+    assert "".join(remote.generate(Request(thought, sampling, STOP, triggered=call))) == free
 
 
 def test_after_a_cancelled_one_the_server_is_free(remote: RemoteEngine) -> None:

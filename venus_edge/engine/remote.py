@@ -15,7 +15,19 @@ from itertools import count
 from typing import Any
 
 from venus_edge.engine import Finish, Request, Stats, Usage
-from venus_edge.engine.servers import CONTROL, ENDS, USER, Delta, Dialect, LlamaServer, Stretch, Timings, Vllm, ids_of
+from venus_edge.engine.servers import (
+    CONTROL,
+    ENDS,
+    USER,
+    Delta,
+    Dialect,
+    LlamaServer,
+    Stretch,
+    Timings,
+    Vllm,
+    bound,
+    ids_of,
+)
 from venus_edge.engine.sse import Events
 from venus_edge.engine.text import TextStream
 from venus_edge.engine.tokens import Specials, Tokenizer, disarmed
@@ -183,6 +195,12 @@ class _Vocabulary:
         except ValueError as error:
             raise EngineError(f"{self._server} answers /tokenize with {error}") from error
 
+    def is_quiet(self, request: Request) -> bool:
+        """Whether the prompt ends in a stretch where the request's grammar does not trigger."""
+        tags = request.triggered.quiet if request.triggered is not None else ()
+        opens, closes = (self.tokenizer.specials.user.get(tag, -1) for tag in tags or ("", ""))
+        return next((token == opens for token in reversed(request.prompt) if token in (opens, closes)), False)
+
     def text_of(self, ids: Sequence[int]) -> str:
         answer = self._server.ask("POST", "/detokenize", self._dialect.detokenize_body(ids))
         return str(answer.get("content", answer.get("prompt", "")))
@@ -214,6 +232,7 @@ class RemoteGeneration:
         self._stats = stats
         self._limit = min(request.sampling.max_tokens, room)
         self._cut_by: Finish = "length" if request.sampling.max_tokens <= room else "context"
+        self._begins_quiet = vocabulary.is_quiet(request)
         self._mailbox = Mailbox()
         self._turn = _Turn()
         self._answer: Answer | None = None
@@ -253,6 +272,9 @@ class RemoteGeneration:
         """The text of one stretch; sets `finish` if the turn ends with it."""
         left = self._limit - self._turn.generated
         stretch = self._dialect.stretch(self._request, self._ids(), left, number)
+        if self._request.triggered is not None:
+            quiet, call = bound(self._request.triggered, self._turn.text, self._begins_quiet)
+            stretch = replace(stretch, quiet=quiet, call=call)
         end: Finish | None = None
         for delta in self._deltas(stretch):
             end = delta.finish or end

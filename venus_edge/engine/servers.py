@@ -9,15 +9,20 @@ is what the turn had generated when it began, so no prompt token is ever in it, 
 the template's own last tokens. What differs from vLLM: a token that was generated only in the first few tokens of a
 turn (as many as the stretch is long: 16, later an eighth of the turn) is forgotten until the next stretch begins, and
 the first 16 tokens of a turn see fewer of themselves.
+
+**A grammar that waits for a token** (`Request.triggered`) is llama-server's lazy grammar, with its reasoning budget,
+which never runs out, to keep it quiet in a thought. It does not outlive a stretch: one that begins within a call gets
+the grammar at once, led through what the call has. vLLM is not asked for it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from venus_edge.engine import Finish, Request, Sampling
+from venus_edge.engine import Finish, Request, Sampling, Triggered
 from venus_edge.engine.sampling import safe_seed, turn_seed
 
 # Qwen3's added tokens: those that llama.cpp calls control tokens, and the user-defined ones (PROTOCOL section 3).
@@ -32,6 +37,7 @@ USER = (
 )  # fmt: skip
 ENDS = ("<|endoftext|>", "<|im_end|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>")  # llama.cpp's ends of a turn
 
+_WORD = 1  # COMMON_GRAMMAR_TRIGGER_TYPE_WORD; a word that is a preserved token triggers as that token
 _FIRST_WINDOW = 8  # tokens at a prompt's end that are the template's, not a page's
 _FIRST_STRETCH = 16
 _SHARE = 8  # a stretch is an eighth of what the turn has
@@ -40,12 +46,15 @@ _SHARE = 8  # a stretch is an eighth of what the turn has
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """A part of a turn that is asked for at once: the prompt with what the turn has, how many tokens more, over how
-    many the penalty looks, and which part it is."""
+    many the penalty looks, and which part it is. Where it begins in a thought it is `quiet`; `call` is what the turn
+    has from the trigger of a grammar on."""
 
     prompt: Sequence[int]
     count: int
     window: int
     number: int
+    quiet: bool = False
+    call: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +133,8 @@ class LlamaServer:
         }
         if request.grammar is not None:
             body["grammar"] = request.grammar
+        elif request.triggered is not None:
+            body |= _waiting(request.triggered, stretch, body["preserved_tokens"])
         if self.slots > 1:
             body["id_slot"] = request.sequence % self.slots
         return body
@@ -161,6 +172,36 @@ class LlamaServer:
 
     def detokenize_body(self, ids: Sequence[int]) -> dict[str, Any]:
         return {"tokens": list(ids)}
+
+
+def _waiting(triggered: Triggered, stretch: Stretch, preserved: list[str]) -> dict[str, Any]:
+    """llama-server's fields for a grammar that waits for a token; there it begins with the token's own text."""
+    root = f'root ::= "{triggered.trigger}" behind-trigger\nbehind-trigger ::='
+    grammar = re.sub(r"^root\s*::=", lambda _: root, triggered.grammar, count=1, flags=re.MULTILINE)
+    if stretch.call:
+        return {"grammar": grammar, "grammar_type": "tool_calls", "generation_prompt": stretch.call}
+    opens, closes = triggered.quiet
+    return {
+        "grammar": grammar,
+        "grammar_lazy": True,
+        "grammar_triggers": [{"type": _WORD, "value": triggered.trigger}],
+        "preserved_tokens": [*preserved, triggered.trigger],
+        "reasoning_budget_start_tag": opens,
+        "reasoning_budget_end_tags": [closes],
+        "generation_prompt": opens if stretch.quiet else "",
+    }
+
+
+def bound(triggered: Triggered, text: str, quiet: bool) -> tuple[bool, str]:
+    """Whether a turn is in a thought behind `text`, and its text from the trigger on ("": it has not come). `quiet`
+    says whether it began in one."""
+    opens, closes = triggered.quiet
+    for found in re.finditer("|".join(map(re.escape, (opens, closes, triggered.trigger))), text):
+        if found[0] != triggered.trigger:
+            quiet = found[0] == opens
+        elif not quiet:
+            return False, text[found.start() :]
+    return quiet, ""
 
 
 def _chain(sampling: Sampling) -> dict[str, Any]:
