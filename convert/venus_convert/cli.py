@@ -7,9 +7,10 @@ this file of the package knows click, rich and the registry.
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from venus_edge.registry import ModelSpec
 
 OUTTYPES = ("auto", "bf16", "f16", "f32", "q8_0")
+FETCH = "venus_edge.fetch_checkpoint"  # click's context meta: (repo, revision) -> folder
 PACKAGE_TEXTS = "protocol"  # venus_edge's folder of the template and the system prompt
 
 
@@ -74,8 +76,8 @@ def files(as_json: bool, **flags: Any) -> None:
     """SOURCE, a checkpoint folder (or a GGUF file with --quant), becomes GGUF files."""
     from venus_convert.job import run
 
-    job = _job(**flags)
-    with _meters() as meter:
+    job = _job(**flags | {"source": _source(flags["source"], flags["revision"])})
+    with _ending_on_sigterm(), _meters() as meter:
         made = run(job, lambda line: click.echo(line, err=True), meter)
     click.echo(_made_json(made) if as_json else "\n".join(map(_line, made)))
 
@@ -106,7 +108,6 @@ def verify_command(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """`python -m venus_convert`: the group by itself, with its errors as one line."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         convert_command.main(arguments, prog_name="venus-convert", standalone_mode=False)
     except click.ClickException as error:
@@ -120,7 +121,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(130)
 
 
+@contextmanager
+def _ending_on_sigterm() -> Iterator[None]:
+    """A polite kill ends as an interrupt does: what is unfinished is removed."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 # --- flags -> a Job
+
+
+def _source(source: Path, revision: str) -> Path:
+    """The folder; a hub name is fetched by whoever mounted this group and knows the network (see FETCH)."""
+    if source.exists() or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(source)):
+        return source
+    fetch: Callable[[str, str], Path] | None = click.get_current_context().meta.get(FETCH)
+    if fetch is None:
+        raise UsageError(f"{source} is not a folder here; a hub name has to be downloaded first: hf download {source}")
+    return fetch(str(source), revision)
 
 
 def _job(
@@ -136,7 +157,7 @@ def _job(
     spec = _spec(model, source)
     options = Options(
         outtype=None if outtype == "auto" else TensorType[outtype.upper()],
-        context=context,
+        context=context or (spec.n_ctx if spec else None),
         yarn_factor=yarn_factor,
         template=_text(chat_template) if chat_template else _package_text("chat_template.jinja", spec),
         known=_provenance(spec, name, dialect, revision),

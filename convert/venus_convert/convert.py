@@ -49,8 +49,8 @@ class Plan:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the file to be written."""
-        return len(header(self.pairs, self.tensors)) + total_bytes(self.tensors)
+        """Bytes of tensor data to be written."""
+        return total_bytes(self.tensors)
 
     @property
     def parameters(self) -> int:
@@ -79,9 +79,10 @@ def convert(
 
     Raises ConversionError for NaN, overflow and whatever `check` refuses, StorageError for the disk.
     """
-    need_space(out.parent, plan.nbytes)
+    head = header(plan.pairs, plan.tensors)
+    need_space(out.parent, len(head) + plan.nbytes)
     with whole_or_nothing(out) as part:
-        write_gguf(part, plan.pairs, plan.tensors, progress)
+        write_gguf(part, head, plan.tensors, progress)
         check(part)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from venus_convert.convert import Options, Plan, convert, need_space, prepare
-from venus_convert.quantize import Quant, Recipe, quantize
+from venus_convert.quantize import Quant, Recipe, fallback, quantize
 from venus_convert.read import read_gguf
 from venus_convert.record import fingerprint, up_to_date, write_record
 from venus_convert.verify import check_tokenizer
@@ -68,6 +68,7 @@ class Source:
     label: str
     nbytes: int
     parameters: int
+    columns: tuple[int, ...]
     files: tuple[Path, ...]
     plan: Plan | None
     gguf: Path
@@ -77,8 +78,9 @@ def run(job: Job, say: Say, meter: Meter) -> list[Made]:
     """Do the job. Raises the VenusErrors of its steps; what was finished before stays."""
     source = opened(job)
     targets = _targets(job, source)
-    for note in source.plan.notes if source.plan else ():
-        say(note)
+    for note in (*(source.plan.notes if source.plan else ()), *(fallback(kind, source.columns) for kind in job.quants)):
+        if note:
+            say(note)
     for path in sweep(job.out if not _is_file(job.out) else job.out.parent):
         say(f"removed what a killed conversion left: {path.name}")
     prints = {path: inputs(job, source, quant) for path, quant in targets.items()}
@@ -162,14 +164,19 @@ def opened(job: Job) -> Source:
         if not job.quants:
             raise UsageError(f"{job.source} is a GGUF file already; say --quant to make it smaller")
         file = read_gguf(job.source)
-        count = sum(prod(tensor.shape) for tensor in file.tensors.values())
-        return Source("", file.size, count, (job.source,), None, job.source)
+        shapes = [tensor.shape for tensor in file.tensors.values()]
+        return Source("", file.size, sum(map(prod, shapes)), _columns(shapes), (job.source,), None, job.source)
     plan = prepare(job.source, job.options)
     texts = {path for pattern in TEXTS for path in job.source.glob(pattern) if path.is_file()}
     shards = {tensor.path for tensor in plan.checkpoint.tensors.values()}
     folder = job.out.parent if _is_file(job.out) else job.out
     full = folder / f"{_stem(job.source)}-{plan.type.label}.gguf"
-    return Source(plan.type.label, plan.nbytes, plan.parameters, tuple(sorted(texts | shards)), plan, full)
+    columns = _columns([tensor.source.shape for tensor in plan.tensors])
+    return Source(plan.type.label, plan.nbytes, plan.parameters, columns, tuple(sorted(texts | shards)), plan, full)
+
+
+def _columns(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(shape[-1] for shape in shapes if len(shape) > 1)
 
 
 def _targets(job: Job, source: Source) -> dict[Path, Quant | None]:

@@ -12,7 +12,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -69,6 +69,17 @@ def quant(name: str) -> Quant:
     if found is None:
         raise UsageError(f"unknown quantization {name!r}; known: {', '.join(QUANTS)}")
     return found
+
+
+def fallback(kind: Quant, columns: Iterable[int]) -> str | None:
+    """What llama.cpp will do with matrices whose rows do not fill the quantization's blocks, for a note."""
+    block = 256 if "K" in kind.name or kind.name == "IQ4_XS" else 32
+    widths = list(columns)
+    odd = [width for width in widths if width % block]
+    if not odd:
+        return None
+    said = f"{len(odd)} of {len(widths)} matrices have rows of {odd[0]}, not a multiple of {block}"
+    return f"warning: {kind.name}: {said}: llama.cpp gives them a larger type"
 
 
 def quantize(source: Path, out: Path, recipe: Recipe, progress: Progress = lambda done: None) -> None:

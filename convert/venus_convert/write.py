@@ -30,11 +30,10 @@ Progress = Callable[[int], None]
 
 
 def write_gguf(
-    path: Path, pairs: Sequence[KeyValue], tensors: Sequence[PlannedTensor], progress: Progress = lambda done: None
+    path: Path, head: bytes, tensors: Sequence[PlannedTensor], progress: Progress = lambda done: None
 ) -> None:
-    """Write the file. `progress` is told the bytes of each piece written. Raises ConversionError, OSError."""
+    """Write a header and its tensors. `progress` is told the bytes of each piece. Raises ConversionError, OSError."""
     with path.open("wb", buffering=0) as out:
-        head = header(pairs, tensors)
         _write(out, head)
         for tensor in tensors:
             for piece in tensor_data(tensor):
@@ -187,7 +186,8 @@ def _value(pair: KeyValue) -> bytes:
     inner = pair.type.value - 100
     start = struct.pack("<IIQ", 9, inner, len(pair.value))
     if pair.type is KeyType.STRINGS:
-        return start + b"".join(map(_string, pair.value))
+        texts = [text.encode("utf-8") for text in pair.value]
+        return start + b"".join([part for text in texts for part in (len(text).to_bytes(8, "little"), text)])
     return start + np.asarray(pair.value, "<i4").tobytes()
 
 

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
-from venus_convert.cli import main
+from venus_convert.cli import FETCH, convert_command, main
 from venus_convert.read import read_gguf
 
-from tests.convert.checkpoints import checkpoint
+from tests.convert.checkpoints import checkpoint, refusal
 
 LOADED = (
     "import sys; from venus_convert.cli import convert_command; print(*sorted({m.split('.')[0] for m in sys.modules}))"
@@ -54,6 +55,26 @@ def test_a_model_of_the_registry_brings_its_dialect_template_and_prompt(tmp_path
     assert (found["venus.dialect"], found["venus.source.repo"]) == ("sft", "inclusionAI/DR-Venus-4B-SFT")
     assert len(found["venus.system_prompt.sha256"]) == 64
     assert "<|im_start|>" in found["tokenizer.chat_template"]
+
+
+def test_a_hub_name_is_fetched_by_whoever_knows_the_network(tmp_path: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def fetch(repo: str, revision: str) -> Path:
+        asked.append((repo, revision))
+        return checkpoint(tmp_path / "toy")
+
+    @click.group()
+    @click.pass_context
+    def outer(ctx: click.Context) -> None:
+        ctx.meta[FETCH] = fetch
+
+    outer.add_command(convert_command, "convert")
+    outer.main(["convert", "org/name", "--out", str(tmp_path / "out.gguf")], standalone_mode=False)
+    assert (asked, (tmp_path / "out.gguf").exists()) == ([("org/name", "")], True)
+    assert "has to be downloaded first: hf download org/name" in refusal(
+        lambda: convert_command.main(["org/name", "--out", str(tmp_path)], standalone_mode=False)
+    )
 
 
 def test_a_flag_goes_before_the_registry(tmp_path: Path) -> None:

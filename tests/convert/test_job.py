@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from venus_convert import convert, job
 from venus_convert.job import Job, Made, run
@@ -20,7 +21,7 @@ from venus_convert.quantize import quant
 from venus_convert.read import read_gguf
 from venus_convert.verify import check_tokenizer
 
-from tests.convert.checkpoints import checkpoint, refusal, weights
+from tests.convert.checkpoints import FFN, HIDDEN, checkpoint, refusal, weights
 
 ROOT = Path(__file__).resolve().parents[2]
 BOTH = (quant("Q4_K_M"), quant("Q8_0"))
@@ -140,6 +141,26 @@ def test_names_with_spaces_and_other_scripts_work(tmp_path: Path) -> None:
     made = ran(folder, tmp_path / "out put é", "Q8_0")
     assert fresh(made) == [("模型 и модель-Q8_0.gguf", "Q8_0", True)]
     assert check_tokenizer(read_gguf(made[0].path)).ok
+
+
+def test_rows_that_do_not_fill_a_block_are_said_and_still_quantized(tmp_path: Path) -> None:
+    odd = {name: (dtype, *narrowed(shape, data)) for name, (dtype, shape, data) in weights().items()}
+    said: list[str] = []
+    source = checkpoint(tmp_path / "odd", tensors=odd, intermediate_size=288)
+    run(Job(source, tmp_path / "out", (quant("Q4_K_M"),)), said.append, lambda title, size: lambda done: None)
+    note = "2 of 15 matrices have rows of 288, not a multiple of 256: llama.cpp gives them a larger type"
+    assert said == [f"warning: Q4_K_M: {note}"]
+    assert check_tokenizer(read_gguf(tmp_path / "out" / "odd-Q4_K_M.gguf")).ok
+
+
+def narrowed(shape: tuple[int, ...], data: bytes) -> tuple[tuple[int, ...], bytes]:
+    """The tensor for a feed-forward width of 288 where it is 512."""
+    values = np.frombuffer(data, "<u2").reshape(shape)
+    if shape == (HIDDEN, FFN):
+        values = values[:, :288]
+    if shape == (FFN, HIDDEN):
+        values = values[:288]
+    return values.shape, values.tobytes()
 
 
 # --- stopped
