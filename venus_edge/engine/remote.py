@@ -2,8 +2,8 @@
 
 In: the address of a server and an HTTP client. Out: an Engine like the local one: token ids go out, raw text comes in.
 What the servers are sent is `servers`, how waiting ends and errors read `wire`, the safety of text `tokens`. Where the
-server differs from the local engine: `servers` tells of the presence penalty; a grammar is the server's; a character
-that the model leaves unfinished at its end is not shown as U+FFFD; vLLM gives no times, so they are taken here.
+server differs from the local engine: `servers` tells of the presence penalty and of grammars; a character that the
+model leaves unfinished at its end is not shown as U+FFFD; vLLM tells no times, so they are taken here.
 """
 
 from __future__ import annotations
