@@ -307,10 +307,12 @@ def test_ctrl_c_comes_through(engine: RemoteEngine, model: FakeModel) -> None:
     generation = engine.generate(request())
     timer = threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    began = time.monotonic()
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
             "".join(generation)
+        assert time.monotonic() - began < 4
     finally:
         signal.signal(signal.SIGINT, before)
         release.set()

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from venus_edge.errors import ContextFull, EngineError, UsageError
 
+_GLANCE = 0.25  # seconds; a wait is not interrupted by Ctrl-C on every system, so it is never longer
 _LARGEST = 64_000_000  # bytes of an answer that is read whole
 
 
@@ -147,8 +148,11 @@ class Mailbox:
         exchange ended with."""
         while not self.cancelled:
             try:
-                whose, letter = self._letters.get(timeout=max(0.0, until - time.monotonic()))
+                left = until - time.monotonic()
+                whose, letter = self._letters.get(timeout=max(0.0, min(left, _GLANCE)))
             except Empty:
+                if left > _GLANCE:
+                    continue
                 raise TimeoutError from None
             if whose is not None and whose is exchange:  # else of a try that was given up
                 if isinstance(letter, Exception):
