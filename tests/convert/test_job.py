@@ -21,7 +21,7 @@ from venus_convert.quantize import quant
 from venus_convert.read import read_gguf
 from venus_convert.verify import check_tokenizer
 
-from tests.convert.checkpoints import FFN, HIDDEN, checkpoint, refusal, weights
+from tests.convert.checkpoints import FFN, HIDDEN, Entry, checkpoint, refusal, weights
 
 ROOT = Path(__file__).resolve().parents[2]
 BOTH = (quant("Q4_K_M"), quant("Q8_0"))
@@ -144,7 +144,7 @@ def test_names_with_spaces_and_other_scripts_work(tmp_path: Path) -> None:
 
 
 def test_rows_that_do_not_fill_a_block_are_said_and_still_quantized(tmp_path: Path) -> None:
-    odd = {name: (dtype, *narrowed(shape, data)) for name, (dtype, shape, data) in weights().items()}
+    odd = {name: narrowed(entry) if ".mlp." in name else entry for name, entry in weights().items()}
     said: list[str] = []
     source = checkpoint(tmp_path / "odd", tensors=odd, intermediate_size=288)
     run(Job(source, tmp_path / "out", (quant("Q4_K_M"),)), said.append, lambda title, size: lambda done: None)
@@ -153,14 +153,12 @@ def test_rows_that_do_not_fill_a_block_are_said_and_still_quantized(tmp_path: Pa
     assert check_tokenizer(read_gguf(tmp_path / "out" / "odd-Q4_K_M.gguf")).ok
 
 
-def narrowed(shape: tuple[int, ...], data: bytes) -> tuple[tuple[int, ...], bytes]:
-    """The tensor for a feed-forward width of 288 where it is 512."""
+def narrowed(entry: Entry) -> Entry:
+    """A feed-forward matrix of width 288 from one of 512."""
+    dtype, shape, data = entry
     values = np.frombuffer(data, "<u2").reshape(shape)
-    if shape == (HIDDEN, FFN):
-        values = values[:, :288]
-    if shape == (FFN, HIDDEN):
-        values = values[:288]
-    return values.shape, values.tobytes()
+    values = values[:288] if shape == (FFN, HIDDEN) else values[:, :288]
+    return dtype, values.shape, values.tobytes()
 
 
 # --- stopped
