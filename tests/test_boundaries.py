@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 EVERYTHING = {
     "values", "errors", "protocol", "guards", "terms", "engine", "tools", "sources", "corpus", "events", "agent",
-    "sessions", "registry", "hub", "settings", "runtime", "demo", "cli",
+    "sessions", "citations", "report", "registry", "hub", "settings", "runtime", "demo", "cli",
 }  # fmt: skip
 
 MAY_IMPORT = {
@@ -27,12 +27,14 @@ MAY_IMPORT = {
     "events": {"values", "engine"},
     "agent": {"values", "errors", "protocol", "guards", "events", "engine", "tools"},
     "sessions": {"values", "errors", "events"},
+    "citations": {"values", "terms"},
+    "report": {"values", "events", "citations", "terms"},
     "registry": {"values", "errors", "engine"},
     "hub": {"registry", "errors"},
     "settings": {"errors"},
     "demo": set(),
     "runtime": EVERYTHING - {"cli"},
-    "cli": {"runtime", "sessions", "registry", "hub", "settings", "demo", "errors", "events", "values"},
+    "cli": {"runtime", "sessions", "registry", "hub", "settings", "demo", "errors", "events", "values", "report"},
     "venus_convert": {"registry", "errors"},
 }
 
