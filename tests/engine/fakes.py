@@ -19,6 +19,7 @@ class ListModel:
     ) -> None:
         self.positions: list[int] = []
         self.evaluated: list[list[int]] = []
+        self.most = 0
         self.rolls_back = True
         self.wanted = False
         self.piece = piece
@@ -37,6 +38,7 @@ class ListModel:
             self.positions += tokens[: self._fails[0] - start]
             raise self._fails[1]
         self.positions += tokens
+        self.most = max(self.most, len(self.positions))
 
     def held(self, sequence: int) -> int:
         return len(self.positions)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from venus_edge.engine.kv import Cached, common_prefix
+from venus_edge.engine.kv import Cached
+from venus_edge.engine.lookup import common_prefix
 
 
 @given(st.lists(st.integers(0, 3), max_size=3_000), st.lists(st.integers(0, 3), max_size=30), st.integers(0, 3_000))

@@ -42,6 +42,8 @@ class Stats:
     prefill_tokens: int = 0
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0
+    drafted_tokens: int = 0  # guessed ahead and evaluated with others; the rejected ones are in no other count
+    accepted_tokens: int = 0  # of these, the ones that came true
 
 
 @dataclass(slots=True)

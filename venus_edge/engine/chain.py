@@ -35,12 +35,12 @@ class Chain:
         self._binding = _binding(vocabulary, request)
         self._chain = samplers(self._lib, request.sampling)
 
-    def next(self) -> int:
+    def next(self, output: int = -1) -> int:
         if self._presence.active:
-            self._presence.apply(self._context.logits())
-        token = int(self._lib.llama_sampler_sample(self._chain, self._context.pointer, -1))
+            self._presence.apply(self._context.logits(output))
+        token = int(self._lib.llama_sampler_sample(self._chain, self._context.pointer, output))
         if self._binding is not None and not self._binding.allows(token):
-            token = self._binding.choose(self._context.logits(), self._chain)
+            token = self._binding.choose(self._context.logits(output), self._chain)
         if self._vocabulary.ends(token):
             return token
         self._presence.accept(token)

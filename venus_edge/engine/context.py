@@ -96,16 +96,16 @@ class Context:
         )
         return bool(read) and self.held(sequence) > 0
 
-    def evaluate(self, sequence: int, start: int, tokens: Sequence[int]) -> None:
+    def evaluate(self, sequence: int, start: int, tokens: Sequence[int], outputs: int = 1) -> None:
         count = len(tokens)
         self._tokens[:count] = tokens
         self._positions[:count] = range(start, start + count)
-        self._outputs[:count] = [0] * (count - 1) + [1]
+        self._outputs[:count] = [0] * (count - outputs) + [1] * outputs
         batch = self.lib.llama_batch(
             count, self._tokens, None, self._positions, self._counts, self._owners[sequence], self._outputs
         )
-        # Asked after every node of the graph, from Python: free in a long batch, a percent of a single token.
-        self.lib.llama_set_abort_callback(self.pointer, self._abort if count > 1 else self._never, None)
+        # Asked after every node of the graph, from Python: free in a long batch, a percent of a short one.
+        self.lib.llama_set_abort_callback(self.pointer, self._abort if count > OUTPUTS else self._never, None)
         library.complaints.forget()
         result = self.lib.llama_decode(self.pointer, batch)
         if result == 2:
@@ -116,11 +116,11 @@ class Context:
                 f"{library.complaints.first or 'no reason given'}): try a smaller --context or fewer --gpu-layers"
             )
 
-    def logits(self) -> Any:
-        """The logits of the last token evaluated, as a float array that may be written to."""
+    def logits(self, output: int = -1) -> Any:
+        """The logits of one of the outputs evaluated last, as a float array that may be written to."""
         import numpy as np
 
-        return np.ctypeslib.as_array(self.lib.llama_get_logits_ith(self.pointer, -1), (self._vocabulary.size,))
+        return np.ctypeslib.as_array(self.lib.llama_get_logits_ith(self.pointer, output), (self._vocabulary.size,))
 
     def piece(self, token: int) -> bytes:
         return self._vocabulary.piece(token)

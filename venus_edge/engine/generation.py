@@ -13,6 +13,8 @@ from typing import Protocol
 
 from venus_edge.engine import Finish, Request, Stats, Usage
 from venus_edge.engine.kv import Cached
+from venus_edge.engine.lookahead import Lookahead
+from venus_edge.engine.pace import Pace
 from venus_edge.engine.text import TextStream
 
 
@@ -21,9 +23,9 @@ class Stopped(Exception):
 
 
 class Chooser(Protocol):
-    """Chooses the next token from the logits of the last one evaluated."""
+    """Chooses the next token from the logits of one of those evaluated last; -1 is the last of them."""
 
-    def next(self) -> int: ...
+    def next(self, output: int = -1) -> int: ...
     def close(self) -> None: ...
 
 
@@ -34,8 +36,9 @@ class Model(Protocol):
         """Drops what the sequence holds beyond `length` positions; gives the positions that are left."""
         ...
 
-    def evaluate(self, sequence: int, start: int, tokens: Sequence[int]) -> None:
-        """Evaluates up to a batch of tokens from position `start`. Raises Stopped or EngineError."""
+    def evaluate(self, sequence: int, start: int, tokens: Sequence[int], outputs: int = 1) -> None:
+        """Evaluates up to a batch of tokens from position `start`; the last `outputs` of them give logits. Raises
+        Stopped or EngineError."""
         ...
 
     def held(self, sequence: int) -> int:
@@ -49,10 +52,19 @@ class Model(Protocol):
 
 
 class LocalGeneration:
-    """A Generation (see the Protocol) on a local model. `limit` is the most tokens the sequence may hold."""
+    """A Generation (see the Protocol) on a local model. `limit` is the most tokens the sequence may hold; `pace` says
+    how many to draft, None: none."""
 
     def __init__(
-        self, model: Model, cached: Cached, request: Request, chooser: Chooser, stats: Stats, limit: int, batch: int
+        self,
+        model: Model,
+        cached: Cached,
+        request: Request,
+        chooser: Chooser,
+        stats: Stats,
+        limit: int,
+        batch: int,
+        pace: Pace | None = None,
     ) -> None:
         self.finish: Finish | None = None
         self.usage = Usage(prompt_tokens=len(request.prompt))
@@ -64,6 +76,8 @@ class LocalGeneration:
         self._limit = limit
         self._batch = batch
         self._prompt = list(request.prompt)
+        self._ahead = Lookahead(model, cached, request.sequence, pace, limit)
+        self._output = -1
         self._texts = self._run()
 
     def __iter__(self) -> Iterator[str]:
@@ -78,6 +92,9 @@ class LocalGeneration:
         if self.finish is None:
             self.finish = finish
             self._chooser.close()
+            self._ahead.drop()
+            self._stats.drafted_tokens += self._ahead.drafted
+            self._stats.accepted_tokens += self._ahead.accepted
 
     def _run(self) -> Generator[str, None, None]:
         began = time.perf_counter()
@@ -99,7 +116,7 @@ class LocalGeneration:
             self._evaluate(waiting)
         except Stopped:
             return self._finished(stream, "cancelled")
-        token = self._chooser.next()
+        token = self._chooser.next(self._output)
         self.usage.generated_tokens += 1
         self._stats.generated_tokens += 1
         if self._model.ends(token):
@@ -124,7 +141,10 @@ class LocalGeneration:
             self._prefill()
             return
         began = time.perf_counter()
-        self._forward(waiting)
+        if self._model.stopping():
+            raise Stopped
+        self._output = self._ahead.step(waiting[0])
+        self._count(waiting)
         self._stats.decode_seconds += time.perf_counter() - began
 
     def _prefill(self) -> None:

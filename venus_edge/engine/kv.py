@@ -8,25 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_BLOCK = 1_024
-
-
-def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many ids are equal from the start; compares blocks, because a conversation has 100,000."""
-    most = min(len(a), len(b))
-    at = 0
-    while at < most and a[at : min(at + _BLOCK, most)] == b[at : min(at + _BLOCK, most)]:
-        at = min(at + _BLOCK, most)
-    while at < most and a[at] == b[at]:
-        at += 1
-    return at
+from venus_edge.engine.lookup import Lookup, common_prefix
 
 
 class Cached:
-    """The ids of one sequence. It is true as long as the driver reports every change of the real cache."""
+    """The ids of one sequence. It is true as long as the driver reports every change of the real cache. `lookup` finds
+    what followed in it before."""
 
     def __init__(self) -> None:
         self._ids: list[int] = []
+        self.lookup = Lookup(self._ids)
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -45,3 +36,4 @@ class Cached:
     def cut(self, length: int) -> None:
         """Only the first `length` ids are left."""
         del self._ids[length:]
+        self.lookup.cut(length)

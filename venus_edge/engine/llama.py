@@ -19,6 +19,7 @@ from venus_edge.engine.interrupt import Interrupts
 from venus_edge.engine.kv import Cached
 from venus_edge.engine.machine import available_memory
 from venus_edge.engine.options import EngineOptions
+from venus_edge.engine.pace import Pace
 from venus_edge.engine.vocabulary import Vocabulary
 from venus_edge.engine.weights import Weights
 from venus_edge.errors import ContextFull, EngineError
@@ -53,6 +54,8 @@ class LlamaEngine:
             self._weights.close()
             raise
         self._cached = [Cached() for _ in range(self._context.sequences)]
+        drafts = engine_options.drafts and self._weights.rolls_back
+        self._paces = [Pace() if drafts else None for _ in self._cached]
         self._windows = (engine_options.n_ctx, engine_options.n_ctx_reading)
 
     @property
@@ -89,8 +92,10 @@ class LlamaEngine:
         window = self._room(request)
         self._interrupts.clear()
         chain = Chain(self._context, self.vocabulary, request)
-        cached = self._cached[request.sequence]
-        self._running = LocalGeneration(self._context, cached, request, chain, self.stats, window, self._context.batch)
+        cached, pace = self._cached[request.sequence], self._paces[request.sequence]
+        self._running = LocalGeneration(
+            self._context, cached, request, chain, self.stats, window, self._context.batch, pace
+        )
         return self._running
 
     def _room(self, request: Request) -> int:

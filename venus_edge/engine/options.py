@@ -28,6 +28,9 @@ class EngineOptions:
     n_gpu_layers    layers on the GPU, -1 all; None: all if the build can
     type_k, type_v  KV types by name (`KV_TYPES`); V as K if None
     flash_attention None: as llama.cpp finds best; always on where V is quantized, which needs it
+    speculate       drafts by look-up where they pay. None: where a batch gives the logits that single tokens give, so
+                    that a seed gives the same run with and without (llama.cpp's flash attention sums an f16 V in f16
+                    for single tokens only: logits 0.03 apart; with a quantized V, 1e-6)
     reserve         tokens that must be free for a reply, or the prompt is refused; None: a 16th of the window, at most
                     2,000. The agent stops its research long before.
     """
@@ -42,6 +45,7 @@ class EngineOptions:
     type_k: str = "f16"
     type_v: str | None = None
     flash_attention: bool | None = None
+    speculate: bool | None = None
     reserve: int | None = None
 
     @property
@@ -54,6 +58,11 @@ class EngineOptions:
         if self.values_type != "f16":
             return 1
         return -1 if self.flash_attention is None else int(self.flash_attention)
+
+    @property
+    def drafts(self) -> bool:
+        """Whether tokens are drafted where it pays."""
+        return self.values_type != "f16" if self.speculate is None else self.speculate
 
     @property
     def room(self) -> int:

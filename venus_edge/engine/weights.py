@@ -58,6 +58,12 @@ class Weights:
         """The window that the model was trained for, in tokens."""
         return int(self.lib.llama_model_n_ctx_train(self.pointer))
 
+    @property
+    def rolls_back(self) -> bool:
+        """Whether single tokens can be taken out of its cache again: not where that is a state that was updated."""
+        lib, pointer = self.lib, self.pointer
+        return not (lib.llama_model_is_recurrent(pointer) or lib.llama_model_is_hybrid(pointer))
+
     def close(self) -> None:
         if self.pointer:
             self.lib.llama_model_free(self.pointer)
