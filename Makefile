@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests clean
+.PHONY: demo test format lint types tests bench-plan clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -23,6 +23,10 @@ types: $(VENV)/with-tests
 
 tests: $(VENV)/with-tests
 	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest
+
+# What the planner predicts beside what llama.cpp reports, for three models; fails where one is more than 3% off.
+bench-plan: $(VENV)/with-tests
+	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.plan
 
 format: $(VENV)/with-tests
 	$(BIN)/ruff format .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +12,9 @@ import pytest
 
 from venus_edge import demo, runtime
 from venus_edge.engine.llama import LlamaEngine
-from venus_edge.engine.options import EngineOptions
 from venus_edge.errors import EngineError, ModelError, UsageError
+from venus_edge.fit import planner
+from venus_edge.fit.planner import GIB, Machine, Plan, Wishes
 from venus_edge.settings import Directories, Settings
 from venus_edge.values import Evidence, Failure, Page, SearchCall, Trouble, VisitCall
 
@@ -22,36 +24,71 @@ def settings(home: Path, **given: object) -> Settings:
     return replace(base, **given)  # type: ignore[arg-type]  # the fields' own types
 
 
-def opener(fits: int) -> tuple[list[int], object]:
-    """An engine whose window may be at most `fits` tokens, and the windows it was asked for."""
+def plans(most: int) -> Plan:
+    """The plan of a machine that has room for everything."""
+    machine = Machine(64 * GIB, 64 * GIB, 4)
+    return planner.plan(planner.known("any"), machine, Wishes(n_ctx_most=most))
+
+
+def opener(fits: int) -> tuple[list[int], Callable[[Plan], LlamaEngine]]:
+    """An engine whose window may be at most `fits` tokens, whatever was planned, and the windows it was asked for."""
     asked: list[int] = []
 
-    def opened(options: EngineOptions) -> LlamaEngine:
-        asked.append(options.n_ctx)
-        if options.n_ctx > fits:
+    def opened(chosen: Plan) -> LlamaEngine:
+        asked.append(chosen.n_ctx)
+        if chosen.n_ctx > fits:
             raise EngineError("no memory")
-        return cast(LlamaEngine, SimpleNamespace(n_ctx=options.n_ctx))
+        return cast(LlamaEngine, SimpleNamespace(n_ctx=chosen.n_ctx))
 
     return asked, opened
 
 
 @pytest.mark.parametrize(("fits", "window"), [(200_000, 131_072), (70_000, 65_536), (16_384, 16_384)])
-def test_the_largest_window_that_fits_is_opened(fits: int, window: int) -> None:
+def test_where_llama_cpp_finds_less_memory_than_the_plan_the_next_smaller_window_is_opened(
+    fits: int, window: int
+) -> None:
     asked, opened = opener(fits)
-    engine = runtime._largest(opened, EngineOptions(n_ctx=131_072), list(runtime.WINDOWS[1:]))  # type: ignore[arg-type]
-    assert engine.n_ctx == window
+    chosen, engine = runtime._first_that_opens(plans, opened, 131_072, asked=False)
+    assert (chosen.n_ctx, engine.n_ctx) == (window, window)
     assert asked == sorted(asked, reverse=True)
 
 
 def test_a_window_that_was_asked_for_is_opened_or_refused() -> None:
     asked, opened = opener(1000)
     with pytest.raises(EngineError, match="no memory"):
-        runtime._largest(opened, EngineOptions(n_ctx=131_072), [])  # type: ignore[arg-type]
+        runtime._first_that_opens(plans, opened, 131_072, asked=True)
     assert asked == [131_072]
 
 
-def test_no_window_under_16k_is_chosen_for_anybody() -> None:
-    assert min(runtime.WINDOWS) == 16_384
+def test_a_plan_that_fits_nowhere_is_refused_before_anything_is_loaded() -> None:
+    asked, opened = opener(200_000)
+    with pytest.raises(EngineError, match=r"a window of 4,096 tokens takes 2.9 GiB of memory .*1.0 are free"):
+        runtime._first_that_opens(
+            lambda _: planner.plan(planner.known("any"), Machine(4 * GIB, GIB, 4)), opened, 131_072, asked=False
+        )
+    assert asked == []
+
+
+def test_the_window_that_opens_is_the_planned_one(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, model=demo.MODEL, corpus=(demo.CORPUS,), offline=True, n_ctx=2_048, kv_type="q8_0")
+    with runtime.prepare(chosen, lambda _: None) as ready:
+        opened = cast(LlamaEngine, ready.engine)
+        assert (opened.n_ctx, opened.options.type_k, opened.options.n_ctx_reading) == (2_048, "q8_0", 0)
+
+
+def test_a_window_beyond_what_the_model_was_made_for_is_refused(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, model=demo.MODEL, corpus=(demo.CORPUS,), offline=True, n_ctx=1 << 27)
+    with (
+        pytest.raises(UsageError, match=r"134,217,728 tokens is beyond the 4,096 that this model was made for"),
+        runtime.prepare(chosen, lambda _: None),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(("asked", "layers"), [("auto", 0), ("all", -1), ("7", 7)])
+def test_layers_that_were_asked_for_are_passed_on_and_others_planned(tmp_path: Path, asked: str, layers: int) -> None:
+    options = runtime.options(plans(32_768), settings(tmp_path, gpu_layers=asked))
+    assert (options.n_gpu_layers, options.n_ctx, options.type_k) == (layers, 32_768, "f16")
 
 
 @pytest.mark.parametrize(("text", "layers"), [("auto", None), ("all", -1), ("0", 0), ("20", 20)])
@@ -75,7 +112,7 @@ def test_a_missing_model_is_said_before_a_corpus_is_indexed(tmp_path: Path) -> N
 
 
 def test_what_the_settings_say_is_laid_over_the_models_entry(tmp_path: Path) -> None:
-    spec = runtime._spec(settings(tmp_path, dialect="sft", reader="extractive", results=4, temperature=0.0))
+    spec = runtime.spec_of(settings(tmp_path, dialect="sft", reader="extractive", results=4, temperature=0.0))
     assert (spec.name, spec.dialect, spec.reader, spec.results) == ("dr-venus-4b-rl", "sft", "extractive", 4)
     assert spec.sampling.temperature == 0.0
 
@@ -83,7 +120,7 @@ def test_what_the_settings_say_is_laid_over_the_models_entry(tmp_path: Path) -> 
 def test_a_gguf_of_ones_own_is_named_by_its_path(tmp_path: Path) -> None:
     file = tmp_path / "DR-Venus-4B-SFT-Q4_K_M.gguf"
     file.write_bytes(b"GGUF")
-    spec = runtime._spec(settings(tmp_path, model=str(file)))
+    spec = runtime.spec_of(settings(tmp_path, model=str(file)))
     assert (spec.dialect, spec.file, spec.reader) == ("sft", str(file), "model")
 
 

@@ -25,7 +25,8 @@ class ModelSpec:
     """What is known of a model before its file is opened.
 
     `file` is a GGUF file (relative to the package), `repo` the checkpoint's hub name and `gguf_repo` that of its GGUF
-    files; `n_ctx` the window to open by default, in tokens; `results` how many hits a search gives it.
+    files; `n_ctx` the window to open where it fits, in tokens; `kv_type` "" is what the plan finds best; `results` how
+    many hits a search gives it; `sha256` what the file had when it was added.
     """
 
     name: str
@@ -39,8 +40,9 @@ class ModelSpec:
     gguf_repo: str = ""
     file: str = ""
     quant: str = "Q4_K_M"
-    kv_type: str = "f16"
+    kv_type: str = ""
     size_gb: float = 0.0
+    sha256: str = ""
     sampling: Sampling = field(default_factory=Sampling)
 
 

@@ -7,7 +7,7 @@ refused is refused before the model is loaded.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
@@ -21,12 +21,15 @@ from venus_edge.agent import Agent, Config
 from venus_edge.engine import Engine
 from venus_edge.errors import EngineError, UsageError
 from venus_edge.events import RunStarted
+from venus_edge.fit import planner
+from venus_edge.fit.planner import Machine, Plan, Wishes
 from venus_edge.registry import ModelSpec
 from venus_edge.settings import Settings, check
 from venus_edge.tools import Opener, Reader, Searcher
 from venus_edge.values import DialectName
 
 if TYPE_CHECKING:
+    from venus_edge.engine.remote import RemoteEngine
     from venus_edge.corpus.folder import Report
     from venus_edge.corpus.index import Corpus
     from venus_edge.engine.llama import LlamaEngine
@@ -77,11 +80,15 @@ def prepare(settings: Settings, note: Note) -> Iterator[Runtime]:
         raise UsageError(
             "offline there is nothing to search without --corpus DIR (a folder of .html, .md or .txt files)"
         )
-    today, gpu_layers, spec = _date(settings.date), _gpu_layers(settings.gpu_layers), _spec(settings)
-    path = hub.locate(spec, settings.directories.models)
+    _gpu_layers(settings.gpu_layers)
+    today, spec = _date(settings.date), spec_of(settings)
+    path = None if settings.engine else hub.locate(spec, settings.directories.models)
     with ExitStack() as stack:
         world = _world(settings, stack, note)
-        engine = stack.enter_context(closing(_engine(path, spec, settings, gpu_layers, note)))
+        engine: LlamaEngine | RemoteEngine = (
+            _remote_engine(settings, note) if path is None else _engine(path, spec, settings, note)
+        )
+        stack.enter_context(closing(engine))
         yield _ready(settings, spec, engine, world, today)
 
 
@@ -97,7 +104,7 @@ def _ready(settings: Settings, spec: ModelSpec, engine: Engine, world: World, to
 # -- the model --------------------------------------------------------------------------------------------------------
 
 
-def _spec(settings: Settings) -> ModelSpec:
+def spec_of(settings: Settings) -> ModelSpec:
     """The model's entry, with what the settings say laid over it."""
     specs, name = registry.load(settings.directories.config), settings.model or DEFAULT_MODEL
     is_file = name.endswith(".gguf") or Path(name).is_file()
@@ -114,41 +121,78 @@ def _spec(settings: Settings) -> ModelSpec:
     )
 
 
-def _engine(path: Path, spec: ModelSpec, settings: Settings, gpu_layers: int | None, note: Note) -> LlamaEngine:
-    """The model, opened with the window that was asked for, or else with the largest that fits into memory."""
-    from venus_edge.engine.llama import LlamaEngine
-    from venus_edge.engine.options import EngineOptions
+def plan(path: Path, spec: ModelSpec, settings: Settings, most: int | None = None) -> tuple[Plan, Machine]:
+    """How this machine would open a model file now, with a window of at most `most`. Raises ModelError, EngineError."""
+    from venus_edge.engine.options import EngineOptions, check_window
+    from venus_edge.fit import header, machine
 
-    options = EngineOptions(
-        n_ctx=settings.n_ctx or spec.n_ctx,
-        n_ctx_reading=READING_WINDOW if spec.reader == "model" else 0,
-        n_threads=settings.threads,
-        n_threads_batch=settings.threads,
-        n_gpu_layers=gpu_layers,
-        type_k=settings.kv_type or spec.kv_type,
+    model, probed = header.model(header.read(path)), machine.probe()
+    if settings.n_ctx:
+        check_window(EngineOptions(n_ctx=settings.n_ctx), model.shape.n_ctx_train)
+    return planner.plan(model, probed, wishes(spec, settings, most)), probed
+
+
+def wishes(spec: ModelSpec, settings: Settings, most: int | None = None) -> Wishes:
+    """What the settings and the model's entry ask of a plan."""
+    return Wishes(
+        n_ctx=settings.n_ctx,
+        n_ctx_most=most or spec.n_ctx,
+        reading=READING_WINDOW if spec.reader == "model" else 0,
+        kv_type=settings.kv_type or spec.kv_type or None,
+        gpu_layers=_gpu_layers(settings.gpu_layers),
+        threads=settings.threads,
+        quant_usual=spec.quant,
     )
-    smaller = [] if settings.n_ctx else [window for window in WINDOWS if window < spec.n_ctx]
-    engine = _largest(lambda chosen: LlamaEngine(path, chosen), options, smaller)
-    if engine.n_ctx < options.n_ctx:
-        note(
-            f"window: {engine.n_ctx:,} tokens instead of {spec.n_ctx:,}, which is what fits into the free memory; "
-            "a smaller --kv-type makes room for more"
-        )
-    for line in engine.notes:
+
+
+def _engine(path: Path, spec: ModelSpec, settings: Settings, note: Note) -> LlamaEngine:
+    """The model, opened as planned; where llama.cpp finds less memory than the plan, with the next smaller window."""
+    from venus_edge.engine.llama import LlamaEngine
+
+    def planned(most: int) -> Plan:
+        return plan(path, spec, settings, most)[0]
+
+    def opened(chosen: Plan) -> LlamaEngine:
+        return LlamaEngine(path, options(chosen, settings))
+
+    chosen, engine = _first_that_opens(planned, opened, spec.n_ctx, settings.n_ctx is not None)
+    for line in (*chosen.given_up, *engine.notes):
         note(line)
     return engine
 
 
-def _largest(
-    opened: Callable[[EngineOptions], LlamaEngine], options: EngineOptions, smaller: Sequence[int]
-) -> LlamaEngine:
-    """The engine with the first window that fits: the one in `options`, then the smaller ones."""
-    for window in smaller:
+def _first_that_opens(
+    planned: Callable[[int], Plan], opened: Callable[[Plan], LlamaEngine], most: int, asked: bool
+) -> tuple[Plan, LlamaEngine]:
+    """The first plan that opens. Raises EngineError if none does, or where a window was asked for and does not fit."""
+    while True:
+        chosen = planned(most)
+        if not chosen.fits:
+            raise EngineError(chosen.given_up[0])
         try:
-            return opened(options)
+            return chosen, opened(chosen)
         except EngineError:
-            options = replace(options, n_ctx=window)
-    return opened(options)
+            smaller = [window for window in planner.WINDOWS if window < chosen.n_ctx]
+            if asked or not smaller:
+                raise
+            most = smaller[0]
+
+
+def options(chosen: Plan, settings: Settings) -> EngineOptions:
+    """A plan as the engine takes it. Layers that were asked for stay asked for: without a device the engine says so."""
+    from venus_edge.engine.options import EngineOptions
+
+    asked = _gpu_layers(settings.gpu_layers)
+    return EngineOptions(
+        n_ctx=chosen.n_ctx,
+        n_ctx_reading=chosen.n_ctx_reading,
+        n_batch=chosen.n_batch,
+        n_ubatch=chosen.n_ubatch,
+        n_threads=settings.threads,
+        n_threads_batch=settings.threads,
+        n_gpu_layers=chosen.gpu_layers if asked is None else asked,
+        type_k=chosen.kv_type,
+    )
 
 
 def _gpu_layers(text: str) -> int | None:

@@ -22,8 +22,10 @@ COMMANDS = {  # name -> module:attribute, loaded when the command is run or aske
     "demo": "venus_edge.cli.demo:demo",
     "corpus": "venus_edge.cli.corpus:corpus",
     "models": "venus_edge.cli.models:models",
+    "plan": "venus_edge.cli.plan:plan",
     "sessions": "venus_edge.cli.sessions:sessions",
     "cache": "venus_edge.cli.cache:cache",
+    "config": "venus_edge.cli.config:config",
     "convert": "venus_convert.cli:convert_command",
 }
 SUMMARIES = {
@@ -31,8 +33,10 @@ SUMMARIES = {
     "demo": "List the questions of the demo corpus.",
     "corpus": "Documents on this disk, indexed to be searched instead of the web.",
     "models": "Which models there are, and getting them.",
+    "plan": "What this machine, or one that is described, can open.",
     "sessions": "The records of earlier runs.",
     "cache": "The pages that were fetched.",
+    "config": "What the settings are, and where each came from.",
     "convert": "Turn a checkpoint folder into GGUF files.",
 }
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from venus_edge.errors import UsageError
-from venus_edge.settings import Settings
 
 if TYPE_CHECKING:
     from venus_edge.cli.view import View
@@ -36,10 +35,12 @@ QUESTION_LIMIT = 1_000_000  # characters; a longer one is a file given by mistak
     metavar="DIR",
     help="Search this folder, not the web.",
 )
+@click.option("--engine", metavar="URL", help="Run the model on this llama-server or vLLM.")
+@click.option("--engine-key", envvar="VENUS_ENGINE_KEY", metavar="KEY", help="The key that the server asks for.")
 @click.option("--dialect", type=click.Choice(["rl", "sft", "official"]), help="Wording of tool replies.")
 @click.option("--context", "n_ctx", type=int, metavar="TOKENS", help="Context window to open (n_ctx).")
 @click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
-@click.option("--gpu-layers", default="auto", metavar="auto|all|N", help="Layers on the GPU.", show_default=True)
+@click.option("--gpu-layers", metavar="auto|all|N", help="Layers on the GPU.  [auto]")
 @click.option("-t", "--threads", type=int, metavar="N", help="Threads of llama.cpp.")
 @click.option("--seed", type=int, metavar="N", help="Random seed; the same one gives the same run.")
 @click.option("--temperature", type=float, metavar="T", help="0 is greedy.")
@@ -75,11 +76,12 @@ def run(
     venus-edge run --demo
     venus-edge run "Which river passes Durham?" --corpus ./notes --offline
     venus-edge run "..." --model ./DR-Venus-4B-RL-Q4_K_M.gguf --json > answer.json
+    venus-edge run "..." --engine http://127.0.0.1:8080
     """
-    from venus_edge import runtime
+    from venus_edge import config, runtime
 
-    settings = Settings(**{name: value for name, value in given.items() if value is not None})
-    settings = _with(settings, max_seconds=max_minutes * 60 if max_minutes is not None else None)
+    seconds = max_minutes * 60 if max_minutes is not None else None
+    settings = config.settings({**_flags(ctx, given), "max_seconds": seconds})
     if demo:
         settings = runtime.demo(settings)
     question = _question(question, demo)
@@ -91,10 +93,10 @@ def run(
     ctx.exit(130 if result.termination == "interrupted" else 0 if result.prediction else 1)
 
 
-def _with(settings: Settings, **changes: Any) -> Settings:
-    from dataclasses import replace
-
-    return replace(settings, **changes)
+def _flags(ctx: click.Context, values: dict[str, Any]) -> dict[str, Any]:
+    """The flags that were typed: only they outweigh the environment and config.toml."""
+    default = click.core.ParameterSource.DEFAULT
+    return {name: value for name, value in values.items() if ctx.get_parameter_source(name) is not default}
 
 
 def _question(given: str | None, demo: bool) -> str:

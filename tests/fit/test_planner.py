@@ -1,0 +1,197 @@
+"""Model + machine + wishes -> plan: sizes to the byte, and what is given up in which order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from venus_edge.fit import planner
+from venus_edge.fit.planner import GIB, MIB, QWEN3_4B, Gpu, Machine, Plan, Wishes, plan
+
+MODEL = planner.known("DR-Venus 4B")
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def laptop(free: float, **more: object) -> Machine:
+    return replace(Machine(64 * GIB, int(free * GIB), 4), **more)  # type: ignore[arg-type]  # the fields' own types
+
+
+def chosen(machine: Machine, **wishes: object) -> Plan:
+    return plan(MODEL, machine, replace(Wishes(), **wishes))  # type: ignore[arg-type]  # as above
+
+
+# -- sizes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cells", "kv", "mebibytes"),
+    [
+        (32_768, "f16", 4_608), (32_768, "q8_0", 2_448), (32_768, "q4_0", 1_296), (131_072, "f16", 18_432),
+        (131_072, "q8_0", 9_792), (131_072, "q4_0", 5_184), (262_144, "q8_0", 19_584), (262_144, "f16", 36_864),
+    ],
+)  # fmt: skip
+def test_the_kv_cache_is_what_was_measured(cells: int, kv: str, mebibytes: int) -> None:
+    assert planner.kv_bytes(QWEN3_4B, cells, kv, kv) == mebibytes * MIB
+
+
+@pytest.mark.parametrize(
+    ("window", "ubatch", "kv", "flash", "reported"),  # of llama.cpp's log, MiB
+    [
+        (4_096, 512, ("f16", "f16"), True, 84.01), (32_768, 512, ("q8_0", "q8_0"), True, 112.09),
+        (131_072, 512, ("f16", "f16"), True, 208.01), (131_072, 512, ("q8_0", "f16"), True, 200.07),
+        (32_768, 64, ("f16", "f16"), True, 14.00), (131_072, 2_048, ("q8_0", "q8_0"), True, 832.13),
+        (4_096, 512, ("f16", "f16"), False, 299.01), (32_768, 2_048, ("f16", "f16"), False, 8_588.03),
+    ],
+)  # fmt: skip
+def test_the_work_buffer_is_what_llama_cpp_reports(
+    window: int, ubatch: int, kv: tuple[str, str], flash: bool, reported: float
+) -> None:
+    predicted = planner.compute_bytes(QWEN3_4B, window, ubatch, *kv, flash=flash) / MIB
+    assert predicted == pytest.approx(reported, rel=0.01)
+
+
+def test_the_weights_of_a_quantization_follow_from_the_geometry() -> None:
+    # 2,497,280,256 bytes are the published Q4_K_M, 8,051,284,736 the bf16: both with 6 MB of vocabulary in the header
+    assert planner.weights_of(QWEN3_4B, "Q4_K_M").total == pytest.approx(2_497_280_256 - 5_960_000, rel=1e-4)
+    assert planner.weights_of(QWEN3_4B, "BF16").total == pytest.approx(8_051_284_736 - 5_960_000, rel=1e-4)
+
+
+def test_what_a_cpu_rewrites_is_held_twice_but_needed_once() -> None:
+    plain, _ = planner.memory(MODEL, "Q4_K_M", laptop(16), 32_768)
+    twice, _ = planner.memory(MODEL, "Q4_K_M", laptop(16, repacks=frozenset({"Q4_K"})), 32_768)
+    assert twice.needed == plain.needed
+    assert (twice.allocated - plain.allocated) / MIB == pytest.approx(1_683.28, abs=0.01)  # CPU_REPACK, reported
+
+
+def test_what_goes_to_a_device_leaves_the_memory() -> None:
+    alone, _ = planner.memory(MODEL, "Q4_K_M", laptop(16), 32_768)
+    ram, gpu = planner.memory(MODEL, "Q4_K_M", laptop(16), 32_768, gpu_layers=37)
+    assert (ram.kv, gpu.kv) == (0, alone.kv)
+    assert ram.weights + gpu.weights == alone.weights + MODEL.weights["Q4_K_M"].output  # tied: the output is a copy
+    half, there = planner.memory(MODEL, "Q4_K_M", laptop(16), 32_768, gpu_layers=19)
+    assert half.kv + there.kv == alone.kv
+    assert half.kv == there.kv
+
+
+# -- the choice -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("free", "window", "kv"),
+    [
+        (24, 131_072, "f16"), (16, 131_072, "q8_0"), (11, 98_304, "q8_0"), (8.3, 65_536, "q8_0"), (6, 32_768, "q8_0"),
+        (4.3, 16_384, "q8_0"), (3.7, 16_384, "q4_0"), (3.3, 4_096, "q8_0"), (3, 4_096, "q4_0"),
+    ],
+)  # fmt: skip
+def test_less_memory_costs_f16_first_then_the_window_and_q8_0_last(free: float, window: int, kv: str) -> None:
+    found = chosen(laptop(free))
+    assert (found.n_ctx, found.kv_type, found.fits) == (window, kv, True)
+    assert found.ram.needed <= free * GIB
+
+
+def test_more_memory_never_gives_a_shorter_window() -> None:
+    windows = [chosen(laptop(tenth / 10)).n_ctx for tenth in range(30, 260)]
+    assert windows == sorted(windows)
+
+
+def test_a_window_under_16k_says_what_it_costs() -> None:
+    assert any("under 16,384 tokens most questions cannot be finished" in line for line in chosen(laptop(3.3)).given_up)
+    assert chosen(laptop(24)).given_up == ()
+
+
+def test_q4_0_is_said_to_hurt_tool_calls() -> None:
+    assert any("KV at q4_0: tool calls come out wrong" in line for line in chosen(laptop(3.7)).given_up)
+
+
+def test_what_fits_nowhere_names_the_parts_and_the_remedies() -> None:
+    found = chosen(laptop(16), n_ctx=131_072, kv_type="f16")
+    assert not found.fits
+    assert found.given_up == (
+        "a window of 131,072 tokens takes 22.0 GiB of memory (2.3 weights, 19.1 KV at f16, 0.5 beside them), 16.0 are "
+        "free: give a smaller --context or --kv-type q8_0, or close other programs",
+    )
+
+
+def test_what_was_asked_for_is_kept_or_refused_never_changed() -> None:
+    for window in (8_192, 32_768, 131_072, 262_144):
+        for kv in ("f16", "q8_0", "q4_0"):
+            found = chosen(laptop(10), n_ctx=window, kv_type=kv)
+            assert (found.n_ctx, found.kv_type) == (window, kv)
+
+
+def test_an_asked_window_takes_the_best_kv_type_that_fits() -> None:
+    kinds = [chosen(laptop(free), n_ctx=65_536).kv_type for free in (16, 9, 6.5)]
+    assert kinds == ["f16", "q8_0", "q4_0"]
+
+
+def test_a_model_of_a_short_window_is_opened_whole_and_nothing_is_given_up() -> None:
+    short = replace(MODEL, shape=replace(QWEN3_4B, n_ctx_train=4_096))
+    found = plan(short, laptop(16))
+    assert (found.n_ctx, found.given_up) == (4_096, ())
+
+
+def test_no_second_window_is_planned_where_nobody_reads_with_the_model() -> None:
+    assert chosen(laptop(16), reading=0).n_ctx_reading == 0
+    assert [chosen(laptop(free)).n_ctx_reading for free in (16, 6, 3)] == [8_192, 4_096, 1_024]
+
+
+def test_threads_are_the_cores_unless_they_are_asked_for() -> None:
+    assert (chosen(laptop(16)).threads, chosen(laptop(16), threads=3).threads) == (4, 3)
+
+
+# -- devices ----------------------------------------------------------------------------------------------------------
+
+
+def card(free: float, unified: bool = False) -> tuple[Gpu, ...]:
+    return (Gpu("card", int(free * GIB), int(free * GIB), unified),)
+
+
+def test_a_device_takes_all_layers_where_a_window_of_32k_fits_and_some_where_not() -> None:
+    full, some = chosen(laptop(12, gpus=card(5.25))), chosen(laptop(12, gpus=card(3)))
+    assert (full.gpu_layers, full.n_ctx) == (37, 32_768)
+    assert 0 < some.gpu_layers < 37
+    assert f"{some.gpu_layers} of 37 layers on the GPU; the CPU computes the others" in some.given_up
+    assert some.gpu.needed <= 3 * GIB
+
+
+def test_a_large_device_takes_a_heavier_quantization_before_a_lighter_one() -> None:
+    assert [chosen(laptop(32, gpus=card(free))).quant for free in (24, 13.5, 12)] == ["Q8_0", "Q6_K", "Q4_K_M"]
+
+
+def test_the_heavier_quantization_is_not_taken_on_a_cpu_or_against_a_wish() -> None:
+    assert chosen(laptop(64)).quant == "Q4_K_M"
+    assert chosen(laptop(32, gpus=card(24)), quant="Q4_K_M").quant == "Q4_K_M"
+
+
+def test_layers_that_were_asked_for_are_kept() -> None:
+    assert chosen(laptop(16, gpus=card(24)), gpu_layers=0).gpu_layers == 0
+    assert chosen(laptop(16, gpus=card(24)), gpu_layers=12).gpu_layers == 12
+    refused = chosen(laptop(16, gpus=card(2)), gpu_layers=-1)
+    assert not refused.fits
+    assert "of the GPU" in refused.given_up[0]
+
+
+def test_a_build_that_cannot_offload_has_no_device() -> None:
+    assert chosen(laptop(16, gpus=card(24), offload=False)).gpu_layers == 0
+
+
+def test_a_card_without_room_for_one_layer_is_said() -> None:
+    found = chosen(laptop(16, gpus=card(0.3)))
+    assert found.gpu_layers == 0
+    assert "the GPU: not one layer finds room on it" in found.given_up
+
+
+def test_unified_memory_is_not_counted_twice() -> None:
+    found = chosen(laptop(10, gpus=card(10, unified=True)))
+    assert found.gpu_layers == 37
+    assert found.gpu.needed + found.ram.needed <= 10.5 * GIB
+
+
+def test_a_snapshot_is_the_conversations_part_of_the_cache() -> None:
+    assert chosen(laptop(16)).snapshot == planner.kv_bytes(QWEN3_4B, 131_072, "q8_0", "q8_0")
+
+
+def test_the_readmes_ladder_is_what_the_planner_says() -> None:
+    assert planner.ladder() in README.read_text(encoding="utf-8")

@@ -1,0 +1,99 @@
+"""config.toml, VENUS_* and flags -> settings, and where each came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from venus_edge import config
+from venus_edge.errors import UsageError
+from venus_edge.settings import Settings
+
+
+def resolved(home: Path, text: str = "", flags: dict[str, Any] | None = None, **variables: str) -> config.Resolved:
+    if text:
+        home.mkdir(exist_ok=True)
+        (home / "config.toml").write_text(text, encoding="utf-8")
+    return config.resolve(flags or {}, {"VENUS_CONFIG_DIR": str(home), **variables})
+
+
+def test_a_flag_outweighs_a_variable_and_a_variable_the_file(tmp_path: Path) -> None:
+    text = 'context = 16384\nthreads = 2\nmodel = "dr-venus-4b-sft"\n'
+    found = resolved(tmp_path, text, {"threads": 8}, VENUS_CONTEXT="32768", VENUS_THREADS="4")
+    assert (found.settings.model, found.settings.n_ctx, found.settings.threads) == ("dr-venus-4b-sft", 32_768, 8)
+    told = {name: origin for name, _, origin in found.rows() if origin != config.DEFAULT}
+    assert told == {"model": str(tmp_path / "config.toml"), "context": "VENUS_CONTEXT", "threads": "flag"}
+
+
+def test_without_any_of_them_everything_is_the_default(tmp_path: Path) -> None:
+    found = resolved(tmp_path)
+    assert found.settings == Settings(directories=found.settings.directories)
+    assert set(found.origins.values()) == {"default"}
+
+
+def test_flags_that_were_not_given_weigh_nothing(tmp_path: Path) -> None:
+    found = resolved(tmp_path, "offline = true\ncontext = 4096\n", {"offline": None, "n_ctx": None}).settings
+    assert (found.offline, found.n_ctx) == (True, 4_096)
+
+
+def test_a_seed_and_a_temperature_of_zero_are_given(tmp_path: Path) -> None:
+    found = resolved(tmp_path, flags={"seed": 0, "temperature": 0.0})
+    assert (found.settings.seed, found.settings.temperature) == (0, 0.0)
+    assert (found.origins["seed"], found.origins["temperature"]) == ("flag", "flag")
+
+
+def test_every_key_can_be_said_in_the_file_and_in_the_environment(tmp_path: Path) -> None:
+    written = {
+        "model": '"m"', "corpus": '["a", "/b"]', "dialect": '"sft"', "context": "4096", "kv_type": '"q8_0"',
+        "gpu_layers": "12", "threads": "3", "seed": "7", "temperature": "0.5", "reader": '"model"', "results": "5",
+        "max_turns": "9", "max_minutes": "1.5", "max_tokens": "800", "grammar": "false",
+        "offline": "true", "allow_hosts": '["x", "y"]',
+        "date": '"2026-03-01"',
+    }  # fmt: skip
+    assert list(written) == [key.name for key in config.KEYS]
+    by_file = resolved(tmp_path, "".join(f"{name} = {value}\n" for name, value in written.items())).settings
+    plain = {name: value.strip('"') for name, value in written.items()}
+    plain |= {"corpus": f"{tmp_path / 'a'}:/b", "allow_hosts": "x, y"}
+    by_variable = config.resolve({}, {f"VENUS_{name.upper()}": value for name, value in plain.items()}).settings
+    assert (by_file.corpus, by_file.max_seconds, by_file.gpu_layers) == ((tmp_path / "a", Path("/b")), 90.0, "12")
+    for key in config.KEYS:
+        assert getattr(by_file, key.field) == getattr(by_variable, key.field)
+
+
+def test_an_unknown_key_lists_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"config.toml: unknown key n_ctx; known: model, corpus, dialect, context"):
+        resolved(tmp_path, "n_ctx = 3\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('context = "many"\n', "config.toml: context should be a whole number, not 'many'"),
+        ("context = true\n", "context should be a whole number, not True"),
+        ("context = 1.5\n", "context should be a whole number, not 1.5"),
+        ("model = 3\n", "model should be text in quotes, not 3"),
+        ('kv_type = "q5"\n', "kv_type should be one of f16, q8_0, q4_0, not 'q5'"),
+        ("offline = 3\n", "offline should be true or false, not 3"),
+        ("corpus = [3]\n", "corpus should be a list of texts, not [3]"),
+        ("gpu_layers = []\n", "gpu_layers should be auto, all or a number, not []"),
+        ('temperature = "warm"\n', "temperature should be a number, not 'warm'"),
+        ("[nonsense", "cannot be read as TOML"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_one_line_that_names_the_key(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        resolved(tmp_path, text)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_wrong_variable_is_named() -> None:
+    with pytest.raises(UsageError, match="VENUS_OFFLINE should be true or false, not 'perhaps'"):
+        config.resolve({}, {"VENUS_OFFLINE": "perhaps"})
+
+
+def test_variables_that_only_look_like_ours_are_told() -> None:
+    names = {"VENUS_CONTEXTS": "1", "VENUS_CONTEXT": "1", "VENUS_DATA_DIR": "/d", "PATH": "/"}
+    assert config.unknown_variables(names) == ["VENUS_CONTEXTS"]

@@ -1,0 +1,140 @@
+"""`venus-edge plan`: what this machine, or one that is described, gets."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from venus_edge.errors import ModelError, UsageError
+
+if TYPE_CHECKING:
+    from venus_edge.fit.planner import Machine, Memory, Model, Plan
+    from venus_edge.registry import ModelSpec
+    from venus_edge.settings import Settings
+
+
+@click.command()
+@click.option("-m", "--model", metavar="NAME|FILE", help="A name of `venus-edge models list`, or a .gguf file.")
+@click.option("--context", "n_ctx", type=int, metavar="TOKENS", help="Context window wanted.")
+@click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
+@click.option("--gpu-layers", metavar="auto|all|N", help="Layers on the GPU.")
+@click.option("--quant", metavar="Q4_K_M|...", help="Quantization, for a model that is not here yet.")
+@click.option("--memory", metavar="8G", help="Plan for a machine with this much memory instead of this one.")
+@click.option("--gpu-memory", metavar="6G", help="... and with a card of this much.")
+@click.option("--apple", is_flag=True, help="... whose GPU shares the memory, as Apple's do.")
+@click.option("--ladder", is_flag=True, help="Print what usual machines get, as a Markdown table.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def plan(
+    quant: str | None, memory: str | None, gpu_memory: str | None, apple: bool, ladder: bool, as_json: bool,
+    **given: object,
+) -> None:  # fmt: skip
+    """Say how a model would be opened: window, KV type, GPU layers, memory; and what is given up for it.
+
+    \b
+    venus-edge plan
+    venus-edge plan --context 65536 --kv-type q8_0
+    venus-edge plan --memory 16G --gpu-memory 8G
+    """
+    from venus_edge import runtime
+    from venus_edge.config import settings as configured
+    from venus_edge.fit import planner
+
+    if ladder:
+        click.echo(planner.ladder())
+        return
+    settings = configured(given)
+    spec = runtime.spec_of(settings)
+    model = _model(spec, settings, quant)
+    machine = _machine(memory, gpu_memory, apple)
+    wishes = runtime.wishes(spec, settings)
+    chosen = planner.plan(model, machine, replace(wishes, quant=quant))
+    click.echo(json.dumps(_record(chosen, machine)) if as_json else _table(chosen, machine))
+    if not chosen.fits:
+        raise SystemExit(1)
+
+
+def _model(spec: ModelSpec, settings: Settings, quant: str | None) -> Model:
+    """The model by its file's header, or by its geometry where it is not here yet."""
+    from venus_edge import hub
+    from venus_edge.fit import header, planner
+
+    try:
+        path = hub.locate(spec, settings.directories.models, quant)
+    except ModelError:
+        if spec.file:
+            raise
+        return planner.known(spec.name)
+    return header.model(header.read(path))
+
+
+def _machine(memory: str | None, gpu_memory: str | None, apple: bool) -> Machine:
+    from venus_edge.fit import planner
+
+    if memory is None and gpu_memory is None:
+        from venus_edge.fit import machine
+
+        return machine.probe()
+    return planner.described(size(memory or "16G"), size(gpu_memory or "0"), unified=apple)
+
+
+def size(text: str) -> int:
+    """Bytes of `8G`, `512M` or a plain number of GiB. Raises UsageError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if not found:
+        raise UsageError(f"{text!r} is not a size; give one as 8G or 512M")
+    power = {"K": 1, "M": 2, "": 3, "G": 3, "T": 4}[found[2].upper()]
+    return int(float(found[1]) * 1024**power)
+
+
+# -- as a person reads it ---------------------------------------------------------------------------------------------
+
+
+def _table(chosen: Plan, machine: Machine) -> str:
+    gib = 1024**3
+    lines = [f"Machine   {_words(machine)}", f"Model     {chosen.model}, {chosen.quant}"]
+    if not chosen.fits:
+        return "\n".join([*lines, f"Does not fit: {chosen.given_up[0]}"])
+    reading = f", and {chosen.n_ctx_reading:,} for reading pages" if chosen.n_ctx_reading else ""
+    lines += [
+        f"Window    {chosen.n_ctx:,} tokens{reading}",
+        f"KV        {chosen.kv_type}",
+        f"GPU       {f'{chosen.gpu_layers} of {chosen.layers + 1} layers' if chosen.gpu_layers else 'none'}",
+        f"Batch     {chosen.n_batch}, {chosen.threads} threads",
+        "",
+        f"{'GiB':<12}{'memory':>8}{'GPU':>8}",
+    ]
+    lines += [f"{name:<12}{a / gib:>8.2f}{b / gib:>8.2f}" for name, a, b in _parts(chosen.ram, chosen.gpu)]
+    if machine.gpu:
+        lines.append(f"{'free':<12}{machine.ram_free / gib:>8.2f}{machine.gpu.free / gib:>8.2f}")
+    else:
+        lines.append(f"{'free':<12}{machine.ram_free / gib:>8.2f}")
+    lines += ["", f"A saved conversation of the full window takes {chosen.snapshot / gib:.1f} GiB of disk."]
+    if chosen.given_up:
+        lines += ["Given up:", *(f"  {line}" for line in chosen.given_up)]
+    return "\n".join(lines)
+
+
+def _parts(ram: Memory, gpu: Memory) -> list[tuple[str, int, int]]:
+    names = (("weights", "weights"), ("KV cache", "kv"), ("work", "compute"), ("logits", "output"))
+    rows = [(name, getattr(ram, key), getattr(gpu, key)) for name, key in names]
+    return [*rows, ("the program", ram.process, 0), ("in all", ram.needed, gpu.needed)]
+
+
+def _words(machine: Machine) -> str:
+    gib = 1024**3
+    card = machine.gpu
+    beside = f"; {card.name}, {card.total / gib:.1f} GiB" if card else "; no GPU that llama.cpp can use"
+    memory = f"{machine.ram_total / gib:.1f} GiB of memory, {machine.ram_free / gib:.1f} to be used"
+    return f"{memory}; {machine.cores} cores{beside}"
+
+
+def _record(chosen: Plan, machine: Machine) -> dict[str, object]:
+    record = asdict(chosen)
+    for place, part in (("ram", chosen.ram), ("gpu", chosen.gpu)):
+        record[place] = {**asdict(part), "needed": part.needed}
+    free = {"ram": machine.ram_free, "gpu": machine.gpu.free if machine.gpu else 0}
+    return {**record, "snapshot": chosen.snapshot, "free": free}

@@ -1,0 +1,205 @@
+"""config.toml + VENUS_* + FLAGS -> Settings, each value with where it came from. Later ones weigh more.
+
+In: a person's `config.toml` in the configuration directory, the environment, the flags given. Out: a Resolved.
+Raises UsageError, naming file or variable, for a key that is not known (with the known ones) or a value that cannot be
+meant. Nothing is read at import.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_args
+
+from venus_edge.errors import UsageError
+from venus_edge.settings import Directories, Settings
+from venus_edge.values import DialectName
+
+FILE = "config.toml"
+DEFAULT, FLAG = "default", "flag"
+_YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+
+Reader = Callable[[Any, Path], Any]  # a value as written, the folder that relative paths begin from -> the setting
+
+
+class _Wrong(Exception):
+    """What a value should have been."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: its name in the file (and in `VENUS_NAME`), the field of Settings, how it is read, what it means."""
+
+    name: str
+    field: str
+    read: Reader
+    meaning: str
+
+    @property
+    def variable(self) -> str:
+        return f"VENUS_{self.name.upper()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The settings, and for every key where its value came from: `default`, a file, a variable or `flag`."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+    def rows(self) -> list[tuple[str, Any, str]]:
+        """Key, value, origin, as `config show` prints them."""
+        return [(key.name, _shown(key, getattr(self.settings, key.field)), self.origins[key.name]) for key in KEYS]
+
+
+# -- how values are read ----------------------------------------------------------------------------------------------
+
+
+def _text(value: Any, _: Path) -> str:
+    if not isinstance(value, str):
+        raise _Wrong("text in quotes")
+    return value
+
+
+def _one_of(*words: str) -> Reader:
+    def read(value: Any, _: Path) -> str:
+        if value not in words:
+            raise _Wrong(f"one of {', '.join(words)}")
+        return str(value)
+
+    return read
+
+
+def _whole(value: Any, _: Path) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise _Wrong("a whole number")
+    try:
+        return int(value)
+    except ValueError:
+        raise _Wrong("a whole number") from None
+
+
+def _number(value: Any, _: Path) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise _Wrong("a number")
+    try:
+        return float(value)
+    except ValueError:
+        raise _Wrong("a number") from None
+
+
+def _minutes(value: Any, base: Path) -> float:
+    return 60 * _number(value, base)
+
+
+def _switch(value: Any, _: Path) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in (*_YES, *_NO):
+        return value.lower() in _YES
+    raise _Wrong("true or false")
+
+
+def _layers(value: Any, _: Path) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise _Wrong("auto, all or a number")
+    return str(value)
+
+
+def _list(value: Any, _: Path) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return tuple(value)
+    raise _Wrong("a list of texts")
+
+
+def _paths(value: Any, base: Path) -> tuple[Path, ...]:
+    parts = value.split(os.pathsep) if isinstance(value, str) else _list(value, base)
+    return tuple(base / Path(part).expanduser() for part in parts if part)
+
+
+KEYS = (
+    Key("model", "model", _text, "a name of `venus-edge models list`, or the path of a .gguf file"),
+    Key("corpus", "corpus", _paths, "folders to search instead of the web"),
+    Key("dialect", "dialect", _one_of(*get_args(DialectName)), "wording of tool replies"),
+    Key("context", "n_ctx", _whole, "tokens of the window"),
+    Key("kv_type", "kv_type", _one_of("f16", "q8_0", "q4_0"), "type of the KV cache"),
+    Key("gpu_layers", "gpu_layers", _layers, "layers on the GPU: auto, all or a number"),
+    Key("threads", "threads", _whole, "threads of llama.cpp"),
+    Key("seed", "seed", _whole, "random seed"),
+    Key("temperature", "temperature", _number, "0 is greedy"),
+    Key("reader", "reader", _one_of("extractive", "model"), "who reads pages"),
+    Key("results", "results", _whole, "hits of a search"),
+    Key("max_turns", "max_turns", _whole, "turns before the answer is asked for"),
+    Key("max_minutes", "max_seconds", _minutes, "minutes before the answer is asked for"),
+    Key("max_tokens", "max_tokens", _whole, "tokens of conversation before the answer is asked for"),
+    Key("grammar", "grammar", _switch, "keep tool calls well formed while they are written"),
+    Key("offline", "offline", _switch, "open no connection whatever"),
+    Key("allow_hosts", "allow_hosts", _list, "private hosts that visits may reach"),
+    Key("date", "date", _text, "the date the model is told"),
+)  # fmt: skip
+_NAMES = {key.name: key for key in KEYS}
+
+
+# -- the three sources ------------------------------------------------------------------------------------------------
+
+
+def resolve(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Resolved:
+    """The settings of a command. `flags` are fields of Settings; None is one that was not given."""
+    directories = Directories.from_environment(environment)
+    values: dict[str, Any] = {}
+    origins = {key.name: DEFAULT for key in KEYS}
+    for key, value in from_file(directories.config / FILE).items():
+        values[key.field], origins[key.name] = value, str(directories.config / FILE)
+    for key in KEYS:
+        if key.variable in environment:
+            values[key.field] = _read(key, environment[key.variable], Path(), key.variable)
+            origins[key.name] = key.variable
+    given = {name: value for name, value in flags.items() if value is not None}
+    for key in KEYS:
+        if key.field in given:
+            origins[key.name] = FLAG
+    return Resolved(Settings(directories=directories, **{**values, **given}), origins)
+
+
+def settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of a command, without their origins."""
+    return resolve(flags, environment).settings
+
+
+def from_file(path: Path) -> dict[Key, Any]:
+    """What a config.toml says; nothing if it is not there."""
+    if not path.is_file():
+        return {}
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read as TOML: {error}") from error
+    unknown = sorted(table.keys() - _NAMES.keys())
+    if unknown:
+        raise UsageError(f"{path}: unknown key {', '.join(unknown)}; known: {', '.join(_NAMES)}")
+    return {key: _read(key, table[key.name], path.parent, f"{path}: {key.name}") for key in KEYS if key.name in table}
+
+
+def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Variables that look like ours and are not: a typing error, or another program's. Services have theirs."""
+    ours = {key.variable for key in KEYS} | {f"VENUS_{f.name.upper()}_DIR" for f in fields(Directories)}
+    names = (name for name in environment if name.startswith("VENUS_") and not name.endswith(("_KEY", "_URL")))
+    return sorted(name for name in names if name not in ours)
+
+
+def _read(key: Key, value: Any, base: Path, where: str) -> Any:
+    try:
+        return key.read(value, base)
+    except _Wrong as should:
+        raise UsageError(f"{where} should be {should}, not {value!r}") from None
+
+
+def _shown(key: Key, value: Any) -> Any:
+    if key.read is _minutes and value is not None:
+        return value / 60
+    return [str(part) for part in value] if isinstance(value, tuple) else value

@@ -1,0 +1,198 @@
+"""THIS MACHINE -> what it has for a model: memory that is free, cores, devices as llama.cpp sees them, disk.
+
+In: the system's own files and calls, and llama.cpp's device list; nothing is started. Out: the planner's Machine.
+Limits of a container count. What cannot be told is 0.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from venus_edge.engine import library, machine
+from venus_edge.fit.planner import GIB, MIB, Gpu, Machine
+
+_CGROUP = Path("/sys/fs/cgroup")
+_GPU, _IGPU = 1, 2  # ggml_backend_dev_type
+_DRIVERS = (  # a sign of a device -> its maker, the option of llama.cpp's build that uses it
+    ("/proc/driver/nvidia/version", "NVIDIA", "CUDA"),
+    ("/dev/nvidia0", "NVIDIA", "CUDA"),
+    ("/dev/dxg", "the host's", "CUDA"),
+    ("C:/Windows/System32/nvcuda.dll", "NVIDIA", "CUDA"),
+    ("/dev/kfd", "AMD", "VULKAN"),
+    ("/dev/dri/renderD128", "an AMD or Intel", "VULKAN"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """The llama.cpp that is installed: version of its package, CPU features it was built with, whether it offloads."""
+
+    version: str
+    features: tuple[str, ...]
+    offload: bool
+
+
+def probe() -> Machine:
+    """The machine as it is now. Raises EngineError if llama.cpp cannot be loaded."""
+    made = build()
+    total, free = memory()
+    return Machine(
+        ram_total=total,
+        ram_free=max(0, free - max(512 * MIB, total // 32)),  # room for what other programs do meanwhile
+        cores=machine.cores(),
+        gpus=tuple(_gpus()),
+        repacks=repacks(made.features),
+        offload=made.offload,
+    )
+
+
+def build() -> Build:
+    """What the installed llama.cpp can do. Raises EngineError if it cannot be loaded."""
+    from importlib.metadata import version
+
+    lib = library.load()
+    said = lib.llama_print_system_info().decode("utf-8", "replace").replace("CPU :", "")
+    features = tuple(part.split("=")[0].strip() for part in said.split("|") if part.strip().endswith("= 1"))
+    return Build(version("llama-cpp-python"), features, bool(lib.llama_supports_gpu_offload()))
+
+
+def repacks(features: tuple[str, ...]) -> frozenset[str]:
+    """The types that llama.cpp copies into a layout of its own on a CPU of these features (ggml-cpu/repack.cpp)."""
+    if "REPACK" not in features:
+        return frozenset()
+    found: set[str] = set()
+    if "AVX2" in features:
+        found |= {"Q4_0", "Q4_K", "IQ4_NL"}
+    if "AVX512" in features:
+        found.add("Q2_K")
+    if "NEON" in features and "DOTPROD" in features:
+        found |= {"Q4_0", "Q4_K", "Q5_K", "Q6_K", "Q8_0", "IQ4_NL"}
+    return frozenset(found)
+
+
+def unused_gpu() -> tuple[str, str] | None:
+    """A GPU that this build of llama.cpp could not use: its maker, and the build option that would."""
+    if sys.platform == "darwin" and platform.machine() == "arm64":
+        return "Apple", "METAL"
+    return next(((maker, option) for path, maker, option in _DRIVERS if Path(path).exists()), None)
+
+
+def remedy(option: str) -> str:
+    """The exact command that gets a build with GPU support."""
+    source = f'CMAKE_ARGS="-DGGML_{option}=on" pip install --force-reinstall --no-cache-dir llama-cpp-python'
+    wheel = {"CUDA": "cu124", "METAL": "metal"}.get(option)
+    if wheel is None:
+        return source
+    index = f"https://abetlen.github.io/llama-cpp-python/whl/{wheel}"
+    return f"{source} (or a ready wheel: pip install llama-cpp-python --extra-index-url {index})"
+
+
+def disk_free(path: Path) -> int:
+    """Free bytes where a path is or would be made."""
+    place = next((parent for parent in (path, *path.parents) if parent.exists()), Path.cwd())
+    return shutil.disk_usage(place).free
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+
+def memory() -> tuple[int, int]:
+    """Bytes in all and bytes that a program may take, both within the limit of a container."""
+    total, free = _system()
+    limit, used = _container(_CGROUP)
+    if limit and (not total or limit < total):
+        return limit, max(0, min(free, limit - used))
+    return total, free
+
+
+def _system() -> tuple[int, int]:
+    if sys.platform == "win32":
+        return _windows()
+    try:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0, 0
+    free = machine.available_memory()
+    if sys.platform == "darwin":  # it does not tell what could be freed: as a described machine, see the planner
+        free = total - max(3 * GIB, total // 5)
+    return total, min(free, total)
+
+
+def _windows() -> tuple[int, int]:
+    names = ("total", "free", "page", "page_free", "virtual", "virtual_free", "extended")
+    fields = [("length", ctypes.c_ulong), ("load", ctypes.c_ulong), *((name, ctypes.c_ulonglong) for name in names)]
+    status: Any = type("Status", (ctypes.Structure,), {"_fields_": fields})()
+    status.length = ctypes.sizeof(status)
+    kernel: Any = getattr(ctypes, "windll").kernel32  # noqa: B009  (not there elsewhere)
+    return (int(status.total), int(status.free)) if kernel.GlobalMemoryStatusEx(ctypes.byref(status)) else (0, 0)
+
+
+def _container(root: Path) -> tuple[int, int]:
+    """The limit of a container and what it cannot give back, in bytes; 0 for no limit. cgroup version 2, then 1."""
+    limit = _number(root / "memory.max") or _number(root / "memory" / "memory.limit_in_bytes")
+    used = _number(root / "memory.current") or _number(root / "memory" / "memory.usage_in_bytes")
+    for line in (*_lines(root / "memory.stat"), *_lines(root / "memory" / "memory.stat")):
+        name, _, value = line.partition(" ")
+        if name in ("inactive_file", "total_inactive_file") and value.isdigit():
+            used -= int(value)
+    return (limit, max(0, used)) if 0 < limit < 2**60 else (0, 0)
+
+
+def _number(path: Path) -> int:
+    text = "".join(_lines(path)).strip()
+    return int(text) if text.isdigit() else 0
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+# -- devices ----------------------------------------------------------------------------------------------------------
+
+
+def _gpus() -> Iterator[Gpu]:
+    """The devices of llama.cpp's own list that compute beside the CPU."""
+    api = _device_api()
+    if api is None:
+        return
+    for index in range(api.ggml_backend_dev_count()):
+        device = api.ggml_backend_dev_get(index)
+        kind = int(api.ggml_backend_dev_type(device))
+        if kind in (_GPU, _IGPU):
+            free, total = ctypes.c_size_t(), ctypes.c_size_t()
+            api.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
+            name = api.ggml_backend_dev_description(device).decode("utf-8", "replace")
+            unified = kind == _IGPU or sys.platform == "darwin"
+            spare = max(256 * MIB, total.value // 20)
+            yield Gpu(name, total.value, max(0, free.value - spare), unified)
+
+
+def _device_api() -> Any:
+    """ggml's device functions, typed; None where its library is not found beside llama.cpp's."""
+    folder = Path(library.load().__file__).parent / "lib"
+    found = [folder / name for name in ("libggml.so", "libggml.dylib", "ggml.dll") if (folder / name).exists()]
+    if not found:
+        return None
+    api: Any = ctypes.CDLL(str(found[0]))
+    size = ctypes.POINTER(ctypes.c_size_t)
+    for name, result, arguments in (
+        ("count", ctypes.c_size_t, []),
+        ("get", ctypes.c_void_p, [ctypes.c_size_t]),
+        ("type", ctypes.c_int, [ctypes.c_void_p]),
+        ("description", ctypes.c_char_p, [ctypes.c_void_p]),
+        ("memory", None, [ctypes.c_void_p, size, size]),
+    ):
+        function = getattr(api, f"ggml_backend_dev_{name}")
+        function.restype, function.argtypes = result, arguments
+    return api
