@@ -215,6 +215,27 @@ def test_time_that_runs_out_while_a_turn_is_written_ends_it_there_and_never_repl
     assert (last.result.termination, last.result.tool_call_count) == ("timeout", 0)
 
 
+def test_the_answer_after_the_time_limit_is_bounded_too() -> None:
+    result, _, engine, _ = play([search("a"), *[turn("", "no")] * 5], Limits(seconds=50), tool_seconds=99)
+    late = engine.requests[1:]
+    assert [request.sampling.max_tokens for request in late] == [4_000, 4_000]
+    assert (result.termination, result.prediction) == ("timeout", "")
+
+
+def test_at_a_limit_an_answer_goes_before_a_call() -> None:
+    both = ANSWER + "\n" + search("b").partition("</think>")[2]
+    result, _, _, tools = play([search("a"), both], Limits(turns=1))
+    assert (result.termination, result.prediction, len(tools.calls)) == ("answered_max_steps", "1916", 1)
+    result, _, _, tools = play([search("a"), both, ANSWER])
+    assert len(tools.calls) == 2
+
+
+def test_a_whole_answer_is_kept_where_only_what_follows_it_runs_in_circles() -> None:
+    result, events, _, _ = play([ANSWER + "\n" + "Wait, I should check the year again. " * 60])
+    assert dropped(events) == []
+    assert (result.prediction, result.termination) == ("1916", "answered")
+
+
 def test_a_cut_call_is_never_run_and_a_cut_answer_is_marked() -> None:
     half = 'ok\n</think>\n<tool_call>\n{"name": "visit", "arguments": {"url": ["https://example.org/annu'
     result, events, _, tools = play([(half, "length"), ("ok\n</think>\n<answer>It was 19", "length")])

@@ -36,6 +36,7 @@ from venus_edge.values import Answer, Malformed, Message, Reply, RunResult, Sour
 
 STOP = ("<tool_response>",)  # PROTOCOL 4.1
 CALLS = Triggered(grammar.CALL_GRAMMAR, grammar.OPEN_CALL, (rendering.OPEN_THINK, rendering.CLOSE_THINK))
+LATE_TRIES, LATE_TOKENS = 2, 4_000  # of the answer after the time limit; the longest released turn has 2,679 tokens
 GREEDY_RETRY_TEMPERATURE = 0.7  # a greedy retry would write the same reply again
 FORCED: dict[LimitKind, str] = {
     "tokens": prompt.TOKEN_LIMIT_TEXT,
@@ -159,13 +160,13 @@ class Agent:
         Up to `limits.tries` attempts (PROTOCOL 4.4 to 4.6). The last one stands whatever it is, save that of a reply
         that ran in circles only the beginning is kept.
         """
-        tries = self._config.limits.tries
+        tries = min(LATE_TRIES, self._config.limits.tries) if final and self._late(state) else self._config.limits.tries
         for number in range(1, tries + 1):
             yield AttemptStarted(state.turns, number, len(state.prompt), self._engine.n_ctx)
             attempt = yield from self._sample(state, number, final)
             if attempt.late:
                 return None
-            reply = self._parsed(attempt)
+            reply = self._parsed(attempt, final)
             objection = self._objection(state, attempt, reply, final)
             if objection is None or number == tries:
                 state.messages.append(Message("assistant", reply.text))
@@ -186,7 +187,7 @@ class Agent:
                 parts.append(text)
                 yield from (Streamed(kind, shown) for kind, shown in classifier.feed(text))
                 looped = watch.feed(text)
-                late = not final and self._seconds(state) >= self._config.limits.seconds
+                late = not final and self._late(state)
                 if looped or late:
                     break
             yield from (Streamed(kind, shown) for kind, shown in classifier.end())
@@ -199,7 +200,8 @@ class Agent:
     def _sampling(self, state: _State, number: int, final: bool) -> Sampling:
         """This attempt's sampling: its own seed, and no more tokens than the window has room for."""
         given, n_ctx = self._config.sampling, self._engine.n_ctx
-        room = guards.room(n_ctx, len(state.prompt), given.max_tokens, final)
+        most = min(given.max_tokens, LATE_TOKENS) if final and self._late(state) else given.max_tokens
+        room = guards.room(n_ctx, len(state.prompt), most, final)
         if not room:
             raise ContextFull(
                 f"the prompt takes {len(state.prompt):,} of the window's {n_ctx:,} tokens: no room is left to think "
@@ -214,11 +216,15 @@ class Agent:
         )
 
     @staticmethod
-    def _parsed(attempt: _Attempt) -> Reply:
-        """The reply; of one that runs in circles only what came before, which is never a call or an answer."""
-        if attempt.looped:
-            return parse.abandoned(guards.before_loop(attempt.text), "the reply runs in circles")
-        return parse.parse(attempt.text, attempt.finish)
+    def _parsed(attempt: _Attempt, final: bool) -> Reply:
+        """The reply; of one that runs in circles what came before: a whole call or answer, or nothing that counts."""
+        if not attempt.looped:
+            return parse.parse(attempt.text, attempt.finish, final)
+        kept = guards.before_loop(attempt.text)
+        reply = parse.parse(kept, "length", final)
+        if isinstance(reply.action, Malformed) or (isinstance(reply.action, Answer) and reply.action.cut):
+            return parse.abandoned(kept, "the reply runs in circles")
+        return reply
 
     def _objection(self, state: _State, attempt: _Attempt, reply: Reply, final: bool) -> tuple[DropReason, str] | None:
         """Why the reply may not enter the conversation, if there is a reason; counts what it finds."""
@@ -247,6 +253,9 @@ class Agent:
 
     def _render(self, state: _State) -> None:
         state.prompt = self._engine.tokenize(rendering.render(state.messages, self._config.template))
+
+    def _late(self, state: _State) -> bool:
+        return self._seconds(state) >= self._config.limits.seconds
 
     def _seconds(self, state: _State) -> float:
         return self._clock() - state.started

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from venus_edge.values import SearchCall, ToolCall
+from venus_edge.values import ToolCall
 
 # -- limits -----------------------------------------------------------------------------------------------------------
 
@@ -63,11 +63,6 @@ def room(n_ctx: int, prompt_tokens: int, max_tokens: int, final: bool = False) -
 def is_repeated(call: ToolCall, earlier: Collection[ToolCall]) -> bool:
     """Whether this very call was made before in the run (PROTOCOL 4.5)."""
     return call in earlier
-
-
-def name_of(call: ToolCall) -> str:
-    """The tool's name, as the model knows it."""
-    return "search" if isinstance(call, SearchCall) else "visit"
 
 
 # -- loops ------------------------------------------------------------------------------------------------------------

@@ -526,3 +526,19 @@ def test_every_released_turn_is_the_call_or_the_answer_that_it_is(shared: Path) 
         assert isinstance(reply.action, Answer)
         assert reply.action.text in last.replace("<answer>\n", "")
         assert not reply.action.cut
+
+
+def test_arguments_that_were_encoded_twice_are_read_and_a_quoted_query_stays_quoted() -> None:
+    twice = json.dumps(json.dumps(json.dumps({"query": ["Brest gauge"]})))
+    text = f'ok\n</think>\n<tool_call>\n{{"name": "search", "arguments": {twice}}}\n</tool_call>'
+    assert parse(text).action == SearchCall(("Brest gauge",))
+    quoted = (
+        'ok\n</think>\n<tool_call>\n{"name": "search", "arguments": {"query": ["\\"Brest gauge\\""]}}\n</tool_call>'
+    )
+    assert parse(quoted).action == SearchCall(('"Brest gauge"',))
+
+
+@pytest.mark.parametrize("ending", ["", "\n</function>", "\n<parameter=n>\n3"])
+def test_an_xml_value_that_was_never_closed_is_read_to_its_end(ending: str) -> None:
+    text = f"ok\n</think>\n<tool_call>\n<function=search>\n<parameter=query>\n灯塔 gauge{ending}\n</tool_call>"
+    assert parse(text).action == SearchCall(("灯塔 gauge",))

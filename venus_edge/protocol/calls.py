@@ -78,7 +78,7 @@ def _innermost(arguments: Value) -> Value:
     """Arguments out of a string, or out of an object that holds nothing but them."""
     for _ in range(3):
         if isinstance(arguments, str):
-            arguments = _unpacked(arguments)
+            arguments = _unpacked(_unquoted(arguments))
         if not isinstance(arguments, dict) or _picked(arguments, _KNOWN):
             break
         inner = [arguments[key] for key in arguments if key.strip().lower() in _NESTS]
@@ -86,6 +86,15 @@ def _innermost(arguments: Value) -> Value:
             break
         arguments = inner[0]
     return arguments
+
+
+def _unquoted(text: str) -> str:
+    """What a JSON string that was encoded twice holds; else the text. For whole arguments only: a query may be quoted."""
+    try:
+        inner = _JSON.decode(text) if text.strip().startswith('"{') else text
+    except ValueError:
+        return text
+    return inner if isinstance(inner, str) else text
 
 
 def _visit(arguments: Value) -> VisitCall:

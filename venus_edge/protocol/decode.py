@@ -35,7 +35,8 @@ _XML_NAME = re.compile(
 )
 _XML_VALUE = re.compile(
     r"<(?:parameter|param|argument|arg)(?:=|\s{1,3}name\s{0,2}=\s{0,2})[\"']?\s{0,2}(\w{1,40})\s{0,2}[\"']?\s{0,2}>(.*?)"
-    r"</(?:parameter|param|argument|arg)>",
+    r"(?:</(?:parameter|param|argument|arg)>|(?=<(?:parameter|param|argument|arg)[=\s])"
+    r"|(?=</(?:function|invoke|tool|search|visit)>)|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
 _XML_PLAIN_VALUE = re.compile(r"<(query|queries|url|urls|goal)>(.*?)</\1>", re.IGNORECASE | re.DOTALL)

@@ -39,12 +39,15 @@ _ENDS = ("<|im_end|>", "<|endoftext|>")
 _BLANK_ANSWER = " \t\r\n.…·*_`'\"-"  # what the placeholder in "<answer>...</answer>" is made of
 
 
-def parse(text: str, finish: Finish = "stop") -> Reply:
-    """The reply that a finished text is. Never raises; takes time linear in the text."""
+def parse(text: str, finish: Finish = "stop", final: bool = False) -> Reply:
+    """The reply that a finished text is. Never raises; takes time linear in the text.
+
+    In a `final` turn, which was asked for the answer, an answer goes before a call; elsewhere the call runs.
+    """
     body, opened = _body(well_formed(text))
     tags = _tags(body)
     turn = _turn(body, tags, whole=finish == "stop")
-    deed = _deed(body, turn, tags, whole=finish == "stop")
+    deed = _deed(body, turn, tags, finish == "stop", final)
     return Reply(_unpaired(body[: turn.thought_end]).strip(), deed.action, _kept(body, opened, turn, deed))
 
 
@@ -181,9 +184,11 @@ class _Deed:
     bare_start: int | None = None
 
 
-def _deed(body: str, turn: _Turn, tags: Sequence[_Tag], whole: bool) -> _Deed:
-    """What the rest of the turn does: the first call that can be read, else the first answer that says something."""
+def _deed(body: str, turn: _Turn, tags: Sequence[_Tag], whole: bool, final: bool) -> _Deed:
+    """What the rest of the turn does: the first call that can be read, else the first answer that says something; in a
+    final turn the other way round."""
     answer: Answer | None = None
+    called: _Deed | None = None
     wrong = ""
     at = turn.rest
     for tag in [tag for tag in tags if tag.start >= at and tag.kind != "think" and not tag.closes][:_MAX_TRIES]:
@@ -195,11 +200,15 @@ def _deed(body: str, turn: _Turn, tags: Sequence[_Tag], whole: bool) -> _Deed:
             continue
         decoded = decode_call(body, tag.end, whole, anywhere=True)
         if decoded and not isinstance(decoded.call, str):
-            return _Deed(decoded.call, decoded.end)
-        if decoded and not answer:
+            called = called or _Deed(decoded.call, decoded.end)
+            if not final:
+                return called
+        elif decoded and not answer:
             wrong = wrong or str(decoded.call)
-    if answer and not wrong:
+    if answer and (final or not wrong):
         return _Deed(answer)
+    if called:
+        return called
     bare = None if wrong else _bare_call(body, turn)
     if bare and not isinstance(bare.call, str):
         return _Deed(bare.call, bare.end, bare.start)
