@@ -29,7 +29,6 @@ from venus_edge.tools import Opener, Reader, Searcher
 from venus_edge.values import DialectName
 
 if TYPE_CHECKING:
-    from venus_edge.engine.remote import RemoteEngine
     from venus_edge.corpus.folder import Report
     from venus_edge.corpus.index import Corpus
     from venus_edge.engine.llama import LlamaEngine
@@ -82,13 +81,10 @@ def prepare(settings: Settings, note: Note) -> Iterator[Runtime]:
         )
     _gpu_layers(settings.gpu_layers)
     today, spec = _date(settings.date), spec_of(settings)
-    path = None if settings.engine else hub.locate(spec, settings.directories.models)
+    path = hub.locate(spec, settings.directories.models)
     with ExitStack() as stack:
         world = _world(settings, stack, note)
-        engine: LlamaEngine | RemoteEngine = (
-            _remote_engine(settings, note) if path is None else _engine(path, spec, settings, note)
-        )
-        stack.enter_context(closing(engine))
+        engine = stack.enter_context(closing(_engine(path, spec, settings, note)))
         yield _ready(settings, spec, engine, world, today)
 
 

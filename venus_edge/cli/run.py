@@ -35,8 +35,6 @@ QUESTION_LIMIT = 1_000_000  # characters; a longer one is a file given by mistak
     metavar="DIR",
     help="Search this folder, not the web.",
 )
-@click.option("--engine", metavar="URL", help="Run the model on this llama-server or vLLM.")
-@click.option("--engine-key", envvar="VENUS_ENGINE_KEY", metavar="KEY", help="The key that the server asks for.")
 @click.option("--dialect", type=click.Choice(["rl", "sft", "official"]), help="Wording of tool replies.")
 @click.option("--context", "n_ctx", type=int, metavar="TOKENS", help="Context window to open (n_ctx).")
 @click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
@@ -76,7 +74,6 @@ def run(
     venus-edge run --demo
     venus-edge run "Which river passes Durham?" --corpus ./notes --offline
     venus-edge run "..." --model ./DR-Venus-4B-RL-Q4_K_M.gguf --json > answer.json
-    venus-edge run "..." --engine http://127.0.0.1:8080
     """
     from venus_edge import config, runtime
 
