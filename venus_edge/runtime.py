@@ -38,6 +38,7 @@ Note = Callable[[str], None]
 
 DEFAULT_MODEL = "dr-venus-4b-rl"
 WINDOWS = (131_072, 98_304, 65_536, 49_152, 32_768, 24_576, 16_384)  # tried in turn where none was asked for
+PAUSE = 0.5  # seconds between two pages of one site
 READING_WINDOW = 8_192  # tokens of the second sequence, in which the model reads pages
 
 
@@ -236,15 +237,34 @@ def _world(settings: Settings, stack: ExitStack, note: Note) -> World:
 
         shelf = Shelf([stack.enter_context(closing(open_corpus(path, settings, note))) for path in settings.corpus])
         return World(shelf, shelf)
+    return _web(settings, stack)
+
+
+def _web(settings: Settings, stack: ExitStack) -> World:
+    from venus_edge.sources import services
     from venus_edge.sources.cache import Cache
-    from venus_edge.sources.ddgs import DdgsSearch
     from venus_edge.sources.gate import Gate, Policy
-    from venus_edge.sources.http import Fetcher
+    from venus_edge.sources.http import USER_AGENT, Fetcher
+    from venus_edge.sources.language import named
+    from venus_edge.sources.pace import Pace
+    from venus_edge.sources.robots import Robots
+    from venus_edge.sources.search import Search
     from venus_edge.sources.web import Web
 
+    place = named(settings.region)
+    if settings.region and place is None:
+        raise UsageError(f"region {settings.region!r} is not a country and a language, like de-de or cn-zh")
     gate = Gate(Policy(settings.offline, settings.allow_hosts))
-    cache = stack.enter_context(Cache(settings.directories.cache))
-    return World(DdgsSearch(gate), Web(Fetcher(gate), cache))
+    fetcher = Fetcher(
+        gate,
+        user_agent=settings.user_agent or USER_AGENT,
+        language=place.language if place is not None else "",
+        pace=Pace(PAUSE),
+    )
+    cache = stack.enter_context(Cache(settings.directories.cache, asked=fetcher.headers))
+    asked = services.providers(settings.search, settings.services, gate, place)
+    robots = Robots(fetcher.fetch, fetcher.user_agent) if settings.robots else None
+    return World(Search(asked, cache, settings.offline, settings.region), Web(fetcher, cache, robots=robots))
 
 
 def open_corpus(path: Path, settings: Settings, note: Note) -> Corpus:

@@ -52,12 +52,39 @@ class Directories:
 
 
 @dataclass(frozen=True, slots=True)
+class Services:
+    """The search services that are configured: an address of one's own, and keys. Keys are in no `repr`."""
+
+    searxng: str = ""
+    serper: str = field(default="", repr=False)
+    brave: str = field(default="", repr=False)
+    tavily: str = field(default="", repr=False)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Services:
+        def given(name: str) -> str:
+            return environment.get(name, "").strip()
+
+        return cls(
+            given("VENUS_SEARXNG_URL"),
+            given("VENUS_SERPER_KEY"),
+            given("VENUS_BRAVE_KEY"),
+            given("VENUS_TAVILY_KEY"),
+        )
+
+    def of(self, name: str) -> str:
+        """What configures a service, "" if nothing does or needs to."""
+        return str(getattr(self, name, ""))
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything a run may be told. None means: as the model's entry in models.toml says.
 
     `model` is a name in models.toml or the path of a .gguf file, "" the default model; `corpus` folders or index files,
-    none for the web; `max_seconds`, `max_turns` and `max_tokens` end the research and ask for the answer;
-    `grammar` keeps tool calls well formed while they are written.
+    none for the web; `search` the order of search services, `region` their market ("cn-zh"), "" by the query's script;
+    `max_seconds`, `max_turns` and `max_tokens` end the research and ask for the answer; `grammar` keeps tool calls well
+    formed while they are written.
     """
 
     directories: Directories = field(default_factory=Directories.from_environment)
@@ -78,6 +105,11 @@ class Settings:
     grammar: bool = True
     offline: bool = False
     allow_hosts: tuple[str, ...] = ()
+    search: str = "auto"
+    services: Services = field(default_factory=Services.from_environment)
+    region: str = ""
+    robots: bool = False
+    user_agent: str = ""
     date: str | None = None
 
 

@@ -32,6 +32,7 @@ class Site:
         self.pages: dict[str, Answer] = {}
         self.asked: list[str] = []
         self.headers: list[dict[str, str]] = []
+        self.bodies: list[bytes] = []  # of POSTs
         site = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -41,7 +42,7 @@ class Site:
                 site.answer(self)
 
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers.get("content-length", "0")))
+                site.bodies.append(self.rfile.read(int(self.headers.get("content-length", "0"))))
                 site.answer(self)
 
             def log_message(self, format: str, *args: object) -> None:

@@ -18,7 +18,7 @@ from venus_edge.sources.cache import FILE, Cache, Copy, Stats
 from venus_edge.sources.extract import Extracted
 from venus_edge.sources.freshness import conditions, fresh_until, may_keep
 from venus_edge.sources.http import Response
-from venus_edge.values import Failure, Trouble
+from venus_edge.values import Failure, Hit, Trouble
 
 NOW = 1_800_000_000.0
 PAGE = Extracted("灯塔", "克雷翁灯塔于一九一六年首次点亮。" * 50, "2021-03-04", "作者")
@@ -113,13 +113,22 @@ def test_no_store_is_not_kept_and_forgets_what_was(tmp_path: Path) -> None:
         assert cache.get("k", NOW) is None
 
 
-def test_a_page_that_varies_by_language_is_kept_for_its_language(tmp_path: Path) -> None:
-    with Cache(tmp_path, language="zh-CN") as chinese, Cache(tmp_path, language="en") as english:
+def test_a_page_is_kept_for_what_it_varies_by(tmp_path: Path) -> None:
+    asked = {"Accept-Language": "zh-CN", "User-Agent": "a"}
+    with (
+        Cache(tmp_path, asked=asked) as chinese,
+        Cache(tmp_path, asked={**asked, "Accept-Language": "en"}) as english,
+        Cache(tmp_path, asked={**asked, "User-Agent": "b"}) as other,
+    ):
         chinese.put("k", response(vary="Accept-Encoding, Accept-Language"), PAGE, 1, NOW)
         chinese.put("all", response(vary="Accept-Encoding"), PAGE, 1, NOW)
         assert kept(chinese, "k").extracted == PAGE
+        assert kept(other, "k").extracted == PAGE
         assert english.get("k", NOW) is None
         assert kept(english, "all").extracted == PAGE
+        chinese.put("k", response(vary="user-agent"), PAGE, 1, NOW)
+        assert kept(english, "k").extracted == PAGE
+        assert other.get("k", NOW) is None
 
 
 def test_not_modified_makes_the_copy_fresh_again(tmp_path: Path) -> None:
@@ -298,3 +307,82 @@ def test_a_kill_at_any_moment_leaves_the_cache_sound(tmp_path: Path) -> None:
     assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     db.close()
     assert not list(tmp_path.glob("*damaged*"))
+
+
+# -- results, lists, export ------------------------------------------------------------------------------------------
+
+HITS = (Hit("灯塔", "https://example.org/1", "text", "2021"), Hit("b", "https://example.org/2", ""))
+
+
+def test_results_are_fresh_for_a_day_and_nothing_for_ten_minutes(tmp_path: Path) -> None:
+    with Cache(tmp_path) as cache:
+        cache.keep_results("q", HITS, NOW)
+        cache.keep_results("none", (), NOW)
+        assert [cache.results("q", NOW + s) for s in (0, 86_000, 87_000)] == [HITS, HITS, None]
+        assert [cache.results("none", NOW + s) for s in (0, 500, 700)] == [(), (), None]
+        assert cache.results("q", NOW + 10**7, stale=True) == HITS
+        assert cache.results("other", NOW) is None
+
+
+def test_the_oldest_results_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("venus_edge.sources.cache._MOST_RESULTS", 2)
+    with Cache(tmp_path) as cache:
+        for n in range(4):
+            cache.keep_results(str(n), HITS, NOW + n)
+        assert [cache.results(str(n), NOW) is not None for n in range(4)] == [False, False, True, True]
+
+
+def test_damaged_results_are_a_miss(tmp_path: Path) -> None:
+    with Cache(tmp_path) as cache:
+        cache.keep_results("q", HITS, NOW)
+        with sqlite3.connect(tmp_path / FILE) as db:
+            db.execute("UPDATE results SET hits = x'0102030405'")
+        db.close()
+        assert cache.results("q", NOW) is None
+
+
+def test_what_is_exported_another_machine_takes_in(tmp_path: Path) -> None:
+    with Cache(tmp_path / "a") as ours, Cache(tmp_path / "b") as theirs:
+        ours.put("k", response(), PAGE, 1, NOW)
+        ours.put("older", response(b"old"), PAGE, 1, NOW)
+        ours.keep_results("q", HITS, NOW)
+        theirs.put("older", response(b"new"), PAGE, 1, NOW + 1)
+        assert ours.export(tmp_path / "x #1.sqlite")
+        assert theirs.take_in(tmp_path / "x #1.sqlite") == 2
+        assert theirs.take_in(tmp_path / "x #1.sqlite") == 0
+        assert (kept(theirs, "k").extracted, theirs.body("older")) == (PAGE, b"new")
+        assert theirs.results("q", NOW) == HITS
+        assert theirs.stats() == Stats(2, theirs.stats().bytes, 1)
+
+
+def test_what_is_no_export_is_not_taken_in(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"no database" * 100)
+    sqlite3.connect(tmp_path / "empty").close()
+    with Cache(tmp_path) as cache:
+        assert [cache.take_in(tmp_path / name) for name in ("text", "empty", "absent")] == [-1, -1, -1]
+        assert not cache.export(tmp_path / "no" / "folder" / "x")
+        assert cache.trouble
+        cache.put("k", response(), PAGE, 1, NOW)
+        assert kept(cache, "k").extracted == PAGE
+
+
+def test_a_list_names_what_is_kept(tmp_path: Path) -> None:
+    with Cache(tmp_path) as cache:
+        cache.put("https://example.org/a", response(), PAGE, 1, NOW)
+        cache.put("https://example.org/b", response(), Failure(Trouble.UNREADABLE, "login"), 1, NOW + 1)
+        lines = cache.lines("example.org")
+        assert [(line.key, line.title, line.trouble) for line in lines] == [
+            ("https://example.org/b", "", "login"),
+            ("https://example.org/a", "灯塔", ""),
+        ]
+        assert cache.lines("nowhere") == ()
+
+
+def test_a_file_of_an_older_layout_begins_anew(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("CREATE TABLE page (key TEXT PRIMARY KEY, language TEXT)")
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    with Cache(tmp_path) as cache:
+        cache.put("k", response(), PAGE, 1, NOW)
+        assert kept(cache, "k").extracted == PAGE

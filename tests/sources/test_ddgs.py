@@ -16,9 +16,11 @@ import ddgs.engines
 import pytest
 
 from tests.sources.loopback import Reply, Site, open_gate
-from venus_edge.sources.ddgs import EMPTY, MISSING, OFFLINE, REFUSED, UNCLEAR, DdgsSearch, Seen, judged
+from venus_edge.sources.ddgs import MISSING, UNCLEAR, Ddgs, Seen, judged
 from venus_edge.sources.gate import Gate, Policy
-from venus_edge.tools import Searcher
+from venus_edge.sources.language import named
+from venus_edge.sources.provider import EMPTY, OFFLINE, REFUSED
+from venus_edge.sources.search import Search
 from venus_edge.values import Failure, Found, Hit, Trouble
 
 RESULT = "<div class='body'><h2><a href='{url}'>{title}</a></h2><a href='{url}'>{body}</a></div>"
@@ -36,17 +38,24 @@ def service(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     return site
 
 
-def searcher(**settings: Any) -> DdgsSearch:
-    slept: list[float] = []
-    defaults: dict[str, Any] = {"backends": "duckduckgo", "sleep": slept.append, "jitter": lambda: 1.0, "seconds": 15.0}
-    return DdgsSearch(open_gate(), **{**defaults, **settings})
+def searcher(slept: list[float] | None = None, seconds: float = 15.0, **settings: Any) -> Search:
+    """The search with this service alone; pauses pass at once."""
+    now = [1_800_000_000.0]
+
+    def sleep(pause: float) -> None:
+        now[0] += pause
+        if slept is not None:
+            slept.append(pause)
+
+    ddgs = Ddgs(open_gate(), **{"backends": "duckduckgo", "pause": 0.0, **settings})
+    return Search((ddgs,), seconds=seconds, clock=lambda: now[0], sleep=sleep, jitter=lambda: 1.0)
 
 
 def put(site: Site, body: str, status: int = 200, name: str = "duckduckgo") -> None:
     site.pages[f"/{name}"] = Reply(body.encode(), status, {"Content-Type": "text/html; charset=utf-8"})
 
 
-def outcome(search: Searcher, query: str = "灯塔") -> tuple[tuple[Hit, ...], Failure | None]:
+def outcome(search: Search, query: str = "灯塔") -> tuple[tuple[Hit, ...], Failure | None]:
     found = search.search(query, 10)
     assert found.query == query
     return found.hits, found.failure
@@ -80,7 +89,7 @@ REFUSALS = {
 def test_a_refusal_is_a_refusal_and_is_tried_again_with_growing_pauses(service: Site, name: str) -> None:
     slept: list[float] = []
     put(service, *REFUSALS[name])
-    assert outcome(searcher(sleep=slept.append)) == ((), REFUSED)
+    assert outcome(searcher(slept)) == ((), REFUSED)
     assert (slept, len(service.asked)) == ([2.0, 10.0], 3)
 
 
@@ -93,7 +102,7 @@ def test_after_a_refusal_the_next_try_may_succeed(service: Site) -> None:
 def test_a_pause_that_the_deadline_has_no_room_for_is_not_made(service: Site) -> None:
     slept: list[float] = []
     put(service, "", 429)
-    assert outcome(searcher(sleep=slept.append, seconds=5.0)) == ((), REFUSED)
+    assert outcome(searcher(slept, 5.0)) == ((), REFUSED)
     assert slept == [2.0]
 
 
@@ -161,9 +170,10 @@ class DDGS:
     def text(self, query, **kwargs): threading.Event().wait()
 module.DDGS = DDGS
 sys.modules["ddgs"] = module
-from venus_edge.sources.ddgs import DdgsSearch
+from venus_edge.sources.ddgs import Ddgs
 from venus_edge.sources.gate import Gate
-print(DdgsSearch(Gate(), seconds=0.3).search("x", 10).failure.trouble.name)
+from venus_edge.sources.search import Search
+print(*{f.failure.trouble.name for f in Search((Ddgs(Gate()),), seconds=0.3).search_all(["x", "y"], 10)})
 """
 
 
@@ -183,13 +193,15 @@ def test_the_ledger_knows_each_request_to_a_service(service: Site) -> None:
     put(service, f"<html><body>{RESULTS}</body></html>")
     search = searcher()
     search.search("灯塔", 10)
-    (entry,) = search.gate.ledger.entries
+    provider = search.providers[0]
+    assert isinstance(provider, Ddgs)
+    (entry,) = provider.gate.ledger.entries
     assert (entry.host, entry.port, entry.purpose, entry.outcome) == ("127.0.0.1", service.port, "search", "status 200")
     assert entry.received > 100
 
 
 def test_a_service_on_a_private_address_is_not_asked_unless_allowed(service: Site) -> None:
-    _, failure = outcome(DdgsSearch(Gate(), backends="duckduckgo"))
+    _, failure = outcome(Search((Ddgs(Gate(), backends="duckduckgo"),)))
     assert failure is not None
     assert failure.trouble is Trouble.BAD_ADDRESS
     assert service.asked == []
@@ -213,7 +225,7 @@ def test_the_query_and_the_region_are_sent_as_they_are(site: Site, monkeypatch: 
 
     monkeypatch.setitem(ddgs.engines.ENGINES["text"], "fake", Engine)
     for query, region in (('"灯塔" site:example.org', ""), ("灯塔", "tw-tzh"), ("маяк", "")):
-        searcher(backends="fake", region=region).search(query, 10)
+        searcher(backends="fake", market=named(region)).search(query, 10)
     assert sent == [('"灯塔" site:example.org', "cn-zh"), ("灯塔", "tw-tzh"), ("маяк", "ru-ru")]
 
 
@@ -244,7 +256,7 @@ def test_offline_imports_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError(f"{name} is imported")
 
     monkeypatch.setattr(importlib, "import_module", refuse)
-    assert DdgsSearch(Gate(Policy(offline=True))).search("x", 10) == Found("x", failure=OFFLINE)
+    assert Search((Ddgs(Gate(Policy(offline=True))),), offline=True).search("x", 10) == Found("x", failure=OFFLINE)
 
 
 def test_without_a_package_the_failure_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,10 @@ QUESTION_LIMIT = 1_000_000  # characters; a longer one is a file given by mistak
 @click.option("--date", metavar="YYYY-MM-DD", help="The date the model is told.  [today]")
 @click.option("--offline", is_flag=True, help="Open no connection whatever.")
 @click.option("--allow-host", "allow_hosts", multiple=True, metavar="HOST", help="Let visits reach this private host.")
+@click.option("--search", metavar="A,B,C", help="Order of search services: searxng serper brave tavily ddgs wikipedia.")
+@click.option("--region", metavar="CC-LANG", help="Market of searches, like de-de.  [by the query's script]")
+@click.option("--robots/--no-robots", default=False, help="Leave out pages that a site's robots.txt names.")
+@click.option("--user-agent", metavar="TEXT", help="What pages are told of who asks.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the answer.")
 @click.option("-q", "--quiet", is_flag=True, help="No live view.")
 @click.pass_context

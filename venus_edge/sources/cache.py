@@ -1,4 +1,4 @@
-"""PAGES ON DISK: one SQLite file. In: a key, a response and its extract. Out: the `Copy` kept of it, or None.
+"""PAGES AND RESULTS ON DISK: one SQLite file. In: a key, a response and its extract, or hits. Out: what is kept.
 
 A damaged entry is a miss, a damaged file is put aside and begun anew; several processes and threads share the file, and
 a kill at any moment leaves it sound (WAL, one transaction a page). Nothing here raises for what is on the disk: without
@@ -12,17 +12,18 @@ import json
 import sqlite3
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from urllib.parse import quote
 
 from venus_edge.sources import freshness
 from venus_edge.sources.extract import Extracted
 from venus_edge.sources.http import Response
-from venus_edge.values import Failure, Trouble
+from venus_edge.values import Failure, Hit, Trouble
 
 T = TypeVar("T")
 FILE = "pages.sqlite"
@@ -30,14 +31,22 @@ DEFAULT_BYTES = 500_000_000
 _FAILURE_SECONDS = 600.0  # a consent wall or a missing page may be another thing soon
 _TOUCH_SECONDS = 60.0  # use is noted at most once a minute
 _WAIT_SECONDS = 10.0  # for another process's write
-_SCHEMA = """
+RESULTS_SECONDS = 86_400.0  # results of a search are fresh for a day,
+_NOTHING_SECONDS = 600.0  # that there are none for ten minutes
+_MOST_RESULTS = 5_000  # searches that are kept
+_LAYOUT = 2  # of the tables; a file of another layout begins anew
+_SCHEMA = f"""
+DROP TABLE IF EXISTS page;
 CREATE TABLE IF NOT EXISTS page (
   key TEXT PRIMARY KEY, url TEXT NOT NULL, status INTEGER NOT NULL, headers TEXT NOT NULL, body BLOB NOT NULL,
   sha256 TEXT NOT NULL, fetched_at REAL NOT NULL, fresh_until REAL NOT NULL, last_used REAL NOT NULL,
-  size INTEGER NOT NULL, language TEXT NOT NULL, extract BLOB NOT NULL, extractor INTEGER NOT NULL
+  size INTEGER NOT NULL, variant TEXT NOT NULL, extract BLOB NOT NULL, extractor INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS page_used ON page (last_used);
-PRAGMA user_version = 1;
+CREATE TABLE IF NOT EXISTS results (
+  key TEXT PRIMARY KEY, hits BLOB NOT NULL, kept_at REAL NOT NULL, fresh_until REAL NOT NULL
+);
+PRAGMA user_version = {_LAYOUT};
 """
 
 
@@ -67,23 +76,36 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """How much is kept: pages, and bytes as they count against the limit."""
+    """How much is kept: pages, and bytes as they count against the limit; searches."""
 
     pages: int
     bytes: int
+    searches: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A page in a list: what a person wants to know of it."""
+
+    key: str
+    title: str
+    size: int
+    fetched_at: float
+    fresh_until: float
+    trouble: str = ""
 
 
 class Cache:
-    """The page cache in `directory`. `language` is what pages are asked for in, for those that vary by it.
+    """The cache in `directory`. `asked` are the headers that pages are asked for with, for those that vary by them.
 
     `trouble` says why the disk does not serve, "" while it does.
     """
 
-    def __init__(self, directory: Path, limit: int = DEFAULT_BYTES, language: str = "") -> None:
+    def __init__(self, directory: Path, limit: int = DEFAULT_BYTES, asked: Mapping[str, str] | None = None) -> None:
         self.path = directory / FILE
         self.trouble = ""
         self._limit = limit
-        self._language = language
+        self._asked = {name.lower(): value for name, value in (asked or {}).items()}
         self._lock = threading.Lock()
         self._open: sqlite3.Connection | None = None
 
@@ -115,7 +137,7 @@ class Cache:
         if isinstance(extracted, Failure):
             until = min(until, now + _FAILURE_SECONDS)
         row = _row(key, response, extracted, extractor, now, until)
-        row["language"] = self._language if "accept-language" in headers.get("vary", "").lower() else "*"
+        row["variant"] = _variant(headers.get("vary", ""), self._asked)
         if row["size"] * 2 <= self._limit:
             self._safely(lambda db: self._put(db, row), None)
 
@@ -156,7 +178,61 @@ class Cache:
         values = (_packed(extracted), extractor, key)
         self._safely(lambda db: db.execute("UPDATE page SET extract=?, extractor=? WHERE key=?", values), None)
 
+    # -- what a search needs
+
+    def results(self, key: str, now: float, stale: bool = False) -> tuple[Hit, ...] | None:
+        """The results kept of a search while they are fresh, or whatever their age; () if there were none."""
+
+        def read(db: sqlite3.Connection) -> tuple[Hit, ...] | None:
+            row = db.execute("SELECT hits, fresh_until FROM results WHERE key=?", (key,)).fetchone()
+            if row is None or (row["fresh_until"] <= now and not stale):
+                return None
+            return _hits(row["hits"])
+
+        return self._safely(read, None)
+
+    def keep_results(self, key: str, hits: tuple[Hit, ...], now: float) -> None:
+        """Keeps the results of a search; those of the oldest make room."""
+        packed = _sealed([[h.title, h.url, h.snippet, h.date] for h in hits])
+        row = (key, packed, now, now + (RESULTS_SECONDS if hits else _NOTHING_SECONDS))
+
+        def write(db: sqlite3.Connection) -> None:
+            db.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?)", row)
+            db.execute(
+                "DELETE FROM results WHERE key IN (SELECT key FROM results ORDER BY kept_at DESC LIMIT -1 OFFSET ?)",
+                (_MOST_RESULTS,),
+            )
+
+        self._safely(write, None)
+
     # -- what a person needs
+
+    def lines(self, like: str = "") -> tuple[Line, ...]:
+        """Every page whose address holds `like`, the last used first."""
+
+        def read(db: sqlite3.Connection) -> tuple[Line, ...]:
+            rows = db.execute("SELECT * FROM page WHERE instr(key, ?) ORDER BY last_used DESC, key", (like,))
+            return tuple(_line(row) for row in rows)
+
+        return self._safely(read, ())
+
+    def export(self, file: Path) -> bool:
+        """Copies everything into a new file, for another machine to take in. False: `trouble` says why not."""
+        self.trouble = ""
+        self._safely(lambda db: db.execute("VACUUM INTO ?", (str(file),)), None)
+        return not self.trouble
+
+    def take_in(self, file: Path) -> int:
+        """Adds the pages and results of an exported file that are newer than one's own: how many. -1 if it is none."""
+
+        def write(db: sqlite3.Connection) -> int:
+            db.execute("ATTACH ? AS other", (f"file:{quote(str(file.resolve()))}?mode=ro",))
+            try:
+                return _taken_in(db)
+            finally:
+                db.execute("DETACH other")
+
+        return self._safely(write, -1) if _is_export(file) else -1
 
     def keys(self) -> tuple[str, ...]:
         """Every key, the last used first."""
@@ -169,7 +245,7 @@ class Cache:
     def stats(self) -> Stats:
         def read(db: sqlite3.Connection) -> Stats:
             count, total = db.execute("SELECT count(*), coalesce(sum(size), 0) FROM page").fetchone()
-            return Stats(count, total)
+            return Stats(count, total, db.execute("SELECT count(*) FROM results").fetchone()[0])
 
         return self._safely(read, Stats(0, 0))
 
@@ -178,10 +254,11 @@ class Cache:
         return self._safely(lambda db: db.execute("DELETE FROM page WHERE key=?", (key,)).rowcount > 0, False)
 
     def clear(self) -> None:
-        """Removes every page and gives the disk space back."""
+        """Removes every page and search and gives the disk space back."""
 
         def write(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM page")
+            db.execute("DELETE FROM results")
             db.execute("VACUUM")
 
         self._safely(write, None)
@@ -189,12 +266,14 @@ class Cache:
     # -- the file
 
     def _get(self, db: sqlite3.Connection, key: str, now: float) -> Copy | None:
-        row = db.execute("SELECT * FROM page WHERE key=? AND language IN ('*', ?)", (key, self._language)).fetchone()
+        row = db.execute("SELECT * FROM page WHERE key=?", (key,)).fetchone()
         if row is None:
             return None
         copy = _copy(row)
         if copy is None:
             db.execute("DELETE FROM page WHERE key=?", (key,))
+        elif row["variant"] != _variant(copy.header("vary"), self._asked):
+            return None
         elif now - row["last_used"] > _TOUCH_SECONDS:
             db.execute("UPDATE page SET last_used=? WHERE key=?", (now, key))
         return copy
@@ -245,7 +324,13 @@ class Cache:
     def _connection(self) -> sqlite3.Connection:
         if self._open is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            db = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+            db = sqlite3.connect(
+                f"file:{quote(str(self.path.absolute()))}",
+                uri=True,
+                timeout=_WAIT_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
             db.row_factory = sqlite3.Row
             try:
                 _prepare(db)
@@ -277,8 +362,38 @@ _OF_THE_MESSAGE = frozenset(("content-length", "content-encoding", "transfer-enc
 def _prepare(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
-    if db.execute("PRAGMA user_version").fetchone()[0] != 1:
+    if db.execute("PRAGMA user_version").fetchone()[0] != _LAYOUT:
         db.executescript(_SCHEMA)
+
+
+def _is_export(file: Path) -> bool:
+    """Whether a file is a sound cache of this layout."""
+    if not file.is_file() or not _is_sound(file):
+        return False
+    db = sqlite3.connect(f"file:{quote(str(file.resolve()))}?mode=ro", uri=True)
+    try:
+        return bool(db.execute("PRAGMA user_version").fetchone()[0] == _LAYOUT)
+    finally:
+        db.close()
+
+
+def _taken_in(db: sqlite3.Connection) -> int:
+    """Copies what the attached file has newer, and counts it."""
+    added = 0
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for table, date in (("page", "fetched_at"), ("results", "kept_at")):
+            names = ", ".join(row["name"] for row in db.execute(f"PRAGMA main.table_info({table})"))
+            done = db.execute(
+                f"INSERT OR REPLACE INTO main.{table} ({names}) SELECT {names} FROM other.{table} AS o WHERE NOT EXISTS"
+                f" (SELECT 1 FROM main.{table} AS m WHERE m.key = o.key AND m.{date} >= o.{date})"
+            )
+            added += done.rowcount
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    return added
 
 
 def _is_sound(path: Path) -> bool:
@@ -322,15 +437,53 @@ def _packed(extracted: Extracted | Failure) -> bytes:
         value = {"failure": extracted.trouble.name, "detail": extracted.detail}
     else:
         value = {name: getattr(extracted, name) for name in Extracted.__slots__}
+    return _sealed(value)
+
+
+def _sealed(value: object) -> bytes:
     data = json.dumps(value, ensure_ascii=False).encode()
     return zlib.crc32(data).to_bytes(4, "big") + zlib.compress(data, 6)
 
 
-def _unpacked(packed: bytes) -> Extracted | Failure | None:
+def _opened(packed: bytes) -> Any:
+    """What was sealed; None if it is damaged."""
     data = _inflated(packed[4:])
     if data is None or zlib.crc32(data).to_bytes(4, "big") != packed[:4]:
         return None
-    value = json.loads(data)
+    return json.loads(data)
+
+
+def _hits(packed: bytes) -> tuple[Hit, ...] | None:
+    try:
+        return tuple(Hit(*map(str, fields)) for fields in _opened(packed))
+    except (ValueError, TypeError):
+        return None
+
+
+def _variant(vary: str, asked: Mapping[str, str]) -> str:
+    """What the headers that a response varies by were when it was asked for (RFC 9111, 4.1). Encodings do not count:
+    bodies are kept decoded."""
+    names = sorted({name.strip().lower() for name in vary.split(",")} - {"", "accept-encoding"})
+    return "\n".join(f"{name}: {asked.get(name, '')}" for name in names)
+
+
+def _line(row: sqlite3.Row) -> Line:
+    copy = _copy(row)
+    extracted = copy.extracted if copy is not None else Failure(Trouble.UNREADABLE, "damaged")
+    return Line(
+        row["key"],
+        "" if isinstance(extracted, Failure) else extracted.title,
+        row["size"],
+        row["fetched_at"],
+        row["fresh_until"],
+        extracted.detail if isinstance(extracted, Failure) else "",
+    )
+
+
+def _unpacked(packed: bytes) -> Extracted | Failure | None:
+    value = _opened(packed)
+    if value is None:
+        return None
     if "failure" in value:
         return Failure(Trouble[value["failure"]], value["detail"])
     return Extracted(**value)

@@ -9,29 +9,25 @@ asked and its ledger written for each request, but their connections are not pin
 from __future__ import annotations
 
 import importlib
-import random
 import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from venus_edge.sources.deadline import within
 from venus_edge.sources.gate import Gate, Refusal
-from venus_edge.sources.language import market
-from venus_edge.values import Failure, Found, Hit, Trouble
+from venus_edge.sources.language import Market, market
+from venus_edge.sources.provider import EMPTY, REFUSED, TIMED_OUT, UNREACHABLE, Reply, found
+from venus_edge.sources.service import is_check
+from venus_edge.values import Failure, Hit, Trouble
 
 BACKENDS = "duckduckgo,brave,mojeek,startpage,yahoo"
 _REFUSING = frozenset((202, 301, 302, 400, 401, 403, 418, 429, 503))
-_CHECK = re.compile(
-    r"captcha|one (?:more|last) step|unusual traffic|are you (?:a )?(?:human|robot)|anomaly|challenge-form"
-    r"|verify you are|not a robot|验证|驗證|人机",
-    re.I,
-)
 _NOTHING = re.compile(
     r"no (?:more |web )?(?:results?|pages)\b|did(?: not|n['’]t) (?:match|find)|not found any|nothing (?:was )?found"
     r"|couldn['’]t find|没有找到|未找到|没有结果|沒有(?:找到|結果)|見つかりません|検索結果はありません"
@@ -39,12 +35,7 @@ _NOTHING = re.compile(
     re.I,
 )
 
-REFUSED = Failure(
-    Trouble.REFUSED, "search service refused (rate limit or check page): this does not mean there is nothing"
-)
 UNCLEAR = Failure(Trouble.REFUSED, "nothing found, or the search service refused: it does not say which")
-EMPTY = Failure(Trouble.EMPTY, "nothing found")
-OFFLINE = Failure(Trouble.OFFLINE, "offline: the web is not searched")
 MISSING = Failure(
     Trouble.REFUSED, "web search is not installed: pip install ddgs (search in a local corpus works without it)"
 )
@@ -64,39 +55,22 @@ Asker = Callable[[str, str, int, float, Log], list[dict[str, str]]]  # query, re
 
 
 @dataclass(frozen=True, slots=True)
-class DdgsSearch:
-    """Searches the web. `region` "" means: by the query's script. `pauses` are the seconds before each further try
-    after a refusal, as far as the deadline of `seconds` leaves room for them."""
+class Ddgs:
+    """One try at a query. `market` None means: by the query's script."""
 
     gate: Gate
-    region: str = ""
-    seconds: float = 20.0
+    market: Market | None = None
     backends: str = BACKENDS
-    pauses: tuple[float, ...] = (2.0, 10.0)
-    sleep: Callable[[float], None] = time.sleep
-    jitter: Callable[[], float] = field(default=lambda: random.uniform(0.8, 1.2))
+    name: str = "ddgs"
+    whole_web: bool = True
+    pause: float = 1.0  # its services refuse who asks faster
 
-    def search(self, query: str, limit: int = 10) -> Found:
+    def ask(self, query: str, limit: int, deadline: float) -> Reply:
         """The results of `query`, sent as it is, or the failure that says why there are none."""
-        if not query.strip():
-            return Found(query, failure=Failure(Trouble.BAD_QUERY, "the query is empty"))
-        if self.gate.policy.offline:
-            return Found(query, failure=OFFLINE)
         ask = self._asker()
         if ask is None:
-            return Found(query, failure=MISSING)
-        return self._tried(ask, query, limit, time.monotonic() + self.seconds)
-
-    def _tried(self, ask: Asker, query: str, limit: int, deadline: float) -> Found:
-        """One try, and further ones after refusals while there is time."""
-        outcome = _outcome(ask, query, self.region or market(query).region, limit, deadline)
-        for pause in self.pauses:
-            pause *= self.jitter()  # noqa: PLW2901 - so that many agents do not come back at once
-            if outcome.failure != REFUSED or time.monotonic() + pause >= deadline:
-                break
-            self.sleep(pause)
-            outcome = _outcome(ask, query, self.region or market(query).region, limit, deadline)
-        return outcome
+            return Reply(failure=MISSING, again="never")
+        return _reply(ask, query, (self.market or market(query)).region, limit, deadline)
 
     def _asker(self) -> Asker | None:
         """How the installed package is asked; None if there is none."""
@@ -120,7 +94,7 @@ class DdgsSearch:
                 left = deadline - time.monotonic()
                 if found or left <= 0:
                     break
-                asked = engine(proxy=None, timeout=max(1, round(min(left, self.seconds / 2))), verify=True)
+                asked = engine(proxy=None, timeout=max(1, round(left / 2)), verify=True)
                 asked.http_client = _Watched(asked.http_client, self.gate, log)
                 found = [vars(r) for r in _results(partial(asked.search, query, region=region), log)]
             return found[:limit]
@@ -208,26 +182,20 @@ def _results(work: Callable[[], Any], log: Log, unclear: bool = False) -> list[A
 # -- what it came to -------------------------------------------------------------------------------------------------
 
 
-def _outcome(ask: Asker, query: str, region: str, limit: int, deadline: float) -> Found:
+def _reply(ask: Asker, query: str, region: str, limit: int, deadline: float) -> Reply:
     log: Log = []
     try:
         results = within(deadline, lambda: ask(query, region, limit, deadline, log))
     except TimeoutError:
-        return Found(query, failure=Failure(Trouble.TIMEOUT, "search timed out: the search service did not answer"))
+        return Reply(failure=TIMED_OUT)
     except Refusal as refusal:
-        return Found(query, failure=refusal.failure)
-    hits = _hits(results, limit)
-    return Found(query, hits) if hits else Found(query, failure=judged(tuple(log)))
-
-
-def _hits(results: list[dict[str, str]], limit: int) -> tuple[Hit, ...]:
-    """Results as values, each address once. What has no web address is no result."""
-    hits = (Hit(str(r.get("title", "")), str(r.get("href", "")), str(r.get("body", ""))) for r in results)
-    by_url: dict[str, Hit] = {}
-    for hit in hits:
-        if hit.url.startswith(("http://", "https://")):
-            by_url.setdefault(hit.url, hit)
-    return tuple(by_url.values())[:limit]
+        return Reply(failure=refusal.failure, again="never")
+    hits = [Hit(str(r.get("title", "")), str(r.get("href", "")), str(r.get("body", ""))) for r in results]
+    reply = found(hits, limit)
+    if reply.hits:
+        return reply
+    failure = judged(tuple(log))
+    return Reply(failure=failure, again="soon" if failure == REFUSED else "later")
 
 
 def judged(seen: tuple[Seen, ...]) -> Failure:
@@ -237,7 +205,7 @@ def judged(seen: tuple[Seen, ...]) -> Failure:
         if kind in kinds:
             return failure
     if kinds and all(kind is Trouble.TIMEOUT for kind in kinds):
-        return Failure(Trouble.TIMEOUT, "search service timed out or is unreachable")
+        return UNREACHABLE
     return UNCLEAR
 
 
@@ -245,7 +213,7 @@ def _kind(seen: Seen) -> Trouble | None:
     """What one reply means; None where it does not say."""
     if seen.error:
         return _kind_of_error(seen.error)
-    if seen.status in _REFUSING or not seen.text.strip() or _CHECK.search(seen.text):
+    if seen.status in _REFUSING or not seen.text.strip() or is_check(seen.text):
         return Trouble.REFUSED
     if seen.status >= 500:
         return Trouble.TIMEOUT

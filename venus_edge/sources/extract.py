@@ -65,8 +65,8 @@ class Extracted:
     note: str = ""
 
 
-def extract(body: bytes, url: str, content_type: str = "") -> Extracted | Failure:
-    """What `body` says, or why it says nothing."""
+def extract(body: bytes, url: str, content_type: str = "", whole: bool = False) -> Extracted | Failure:
+    """What `body` says, or why it says nothing. `whole`: all that is no menu or footer, not the article alone."""
     kind = kinds.kind_of(body, content_type, url)
     if kind not in kinds.READ:
         return _unreadable(f"it is {_NAMED[kind]}, which is not read yet")
@@ -76,7 +76,7 @@ def extract(body: bytes, url: str, content_type: str = "") -> Extracted | Failur
         return _unreadable("it is empty")
     cut = "only the first 20 MB were read" if len(body) > LARGEST else ""
     if kind == "html":
-        return _html(text, url, cut)
+        return _html(text, url, cut, whole)
     return _other(text, kind, url, cut)
 
 
@@ -197,7 +197,7 @@ def _target_class() -> Any:
     return Flat
 
 
-def _html(text: str, url: str, note: str) -> Extracted | Failure:
+def _html(text: str, url: str, note: str, whole: bool = False) -> Extracted | Failure:
     root = parse(text)
     if root is None:
         return _unreadable("it is empty")
@@ -210,12 +210,12 @@ def _html(text: str, url: str, note: str) -> Extracted | Failure:
     instead = notpage.instead(shown)
     if instead is not None and instead != notpage.NEEDS_JAVASCRIPT:
         return _unreadable(instead)
-    best = content.text
+    best = content.whole if whole else content.text
     if notpage.words(shown.text[:_ENOUGH]) < notpage.EMPTY:
         best = max((best, about.body, metadata.prose(states)), key=notpage.words)
     if notpage.words(best[:_ENOUGH]) < (notpage.EMPTY if instead else 1):
         return _unreadable(instead or "it shows no text")
-    if best is not content.text:
+    if best not in (content.text, content.whole):
         note = note or "text taken from the page's own data"
     return Extracted(about.title, _with_byline(safe(best), about), about.date, about.author, note=note)
 

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 import httpcore2
@@ -155,6 +155,10 @@ class Gate:
     ledger: Ledger = field(default_factory=Ledger)
     resolver: Resolver = resolve
     _tls: list[ssl.SSLContext] = field(default_factory=list)
+
+    def allowing(self, *hosts: str) -> Gate:
+        """The same gate and ledger for a part that may also speak to these hosts of one's own."""
+        return replace(self, policy=replace(self.policy, allow_hosts=(*self.policy.allow_hosts, *hosts)))
 
     def transport(self, purpose: str, deadline: float) -> httpx2.BaseTransport:
         """A transport for one visit: everything through it is over at `deadline` (of time.monotonic)."""

@@ -9,18 +9,18 @@ from __future__ import annotations
 import html
 import re
 import time
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 from urllib.parse import urljoin
 
 import httpcore2
 import httpx2
 
-from venus_edge.sources import kinds
+from venus_edge.sources import encodings, kinds
 from venus_edge.sources.address import Address, parse
+from venus_edge.sources.encodings import decoded
 from venus_edge.sources.gate import Gate, Refusal
+from venus_edge.sources.pace import Pace
 from venus_edge.values import Failure, Trouble
 
 USER_AGENT = "venus-edge/0.1 (+https://github.com/venus-edge/venus-edge)"
@@ -72,28 +72,39 @@ def accept_language(language: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """Fetches pages through the gate. `language` is the reader's ("zh-CN"), "" for English."""
+    """Fetches pages through the gate. `language` is the reader's ("zh-CN"), "" for English; `pace` is shared by those
+    that fetch side by side."""
 
     gate: Gate
     limits: Limits = field(default_factory=Limits)
     user_agent: str = USER_AGENT
     language: str = ""
+    pace: Pace = field(default_factory=Pace)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every page is asked for with."""
+        return {
+            "User-Agent": self.user_agent,
+            "Accept": _ACCEPT,
+            "Accept-Language": accept_language(self.language),
+            "Accept-Encoding": ", ".join(["gzip", "deflate", *encodings.offered()]),
+            "Connection": "close",
+        }
 
     def fetch(self, address: Address, conditions: Mapping[str, str] | None = None) -> Response | Failure:
         """The response to a GET of `address`. `conditions` are headers such as If-None-Match."""
         deadline = time.monotonic() + self.limits.seconds
-        headers = {
-            "User-Agent": self.user_agent,
-            "Accept": _ACCEPT,
-            "Accept-Language": accept_language(self.language),
-            "Accept-Encoding": "gzip, deflate",
-            "Connection": "close",
-        }
         try:
-            with self.gate.client("page", deadline, headers) as client:
+            with (
+                self.pace.turn(address.host, deadline),
+                self.gate.client("page", deadline, self.headers) as client,
+            ):
                 return _Visit(client, self.limits, deadline).run(address, dict(conditions or {}))
         except Refusal as refusal:
             return refusal.failure
+        except TimeoutError:
+            return Failure(Trouble.TIMEOUT, f"timed out: other requests to {address.host} are still waiting")
         except httpx2.InvalidURL:
             return Failure(Trouble.BAD_ADDRESS, "address not allowed: it is not a well-formed URL")
         except (httpcore2.TimeoutException, httpx2.TimeoutException):
@@ -154,8 +165,8 @@ class _Visit:
         finally:
             raw.close()
         headers = tuple((_text(k).lower(), _text(v)) for k, v in raw.headers.raw)
-        encodings = ",".join(v for k, v in headers if k == "content-encoding")
-        body, whole = decoded(wire, encodings, self.limits.decoded_bytes)
+        named = ",".join(v for k, v in headers if k == "content-encoding")
+        body, whole = decoded(wire, named, self.limits.decoded_bytes)
         if complete and not whole:
             note = "incomplete: the body is cut or larger than what is read"
         return Response(address.url, raw.status_code, headers, body, complete and whole, note)
@@ -217,72 +228,3 @@ def _is_not_read(body: bytearray, raw: httpx2.Response) -> bool:
     if not 4096 <= len(body) < 300_000 or raw.headers.get("content-encoding"):
         return False
     return kinds.kind_of(bytes(body[:4096]), raw.headers.get("content-type", "")) in ("image", "media", "archive")
-
-
-# -- content encodings -----------------------------------------------------------------------------------------------
-
-
-class _Decompressor(Protocol):
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
-
-    @property
-    def unconsumed_tail(self) -> bytes: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    @property
-    def eof(self) -> bool: ...
-
-
-def decoded(wire: bytes, encodings: str, limit: int) -> tuple[bytes, bool]:
-    """A body without its Content-Encoding, at most `limit` bytes, and whether that is all of it.
-
-    An encoding that is none ("UTF-8") is passed over; a body that is not in the encoding it claims is taken as it is.
-    """
-    complete = True
-    for name in reversed([e.strip().lower() for e in encodings.split(",")]):
-        make = _DECODERS.get(name)
-        if make is not None and wire:
-            wire, whole = _inflated(wire, make, limit)
-            complete = complete and whole
-    return wire[:limit], complete and len(wire) <= limit
-
-
-def _gzip(data: bytes) -> _Decompressor | None:
-    return zlib.decompressobj(31) if data[:2] == b"\x1f\x8b" else None
-
-
-def _deflate(data: bytes) -> _Decompressor | None:
-    """Deflate comes with zlib's header (as RFC 9110 says) and without (as some servers do)."""
-    wrapped = len(data) > 1 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
-    return zlib.decompressobj(15) if wrapped else zlib.decompressobj(-15)
-
-
-_DECODERS: dict[str, Callable[[bytes], _Decompressor | None]] = {"gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate}
-
-
-def _inflated(wire: bytes, make: Callable[[bytes], _Decompressor | None], limit: int) -> tuple[bytes, bool]:
-    """(what comes out, whether all of it did); the wire's own bytes where nothing comes out."""
-    out = bytearray()
-    rest = wire
-    try:
-        while rest and (decompressor := make(rest)) is not None:  # gzip may have several members
-            for piece in _pieces(decompressor, rest):
-                out += piece
-                if len(out) > limit:
-                    return bytes(out[:limit]), False
-            if not decompressor.eof:
-                return (bytes(out), False) if out else (wire, True)
-            rest = decompressor.unused_data if make is _gzip else b""
-    except zlib.error:
-        return (bytes(out), False) if out else (wire, True)
-    return (bytes(out), True) if out or rest != wire else (wire, True)
-
-
-def _pieces(decompressor: _Decompressor, data: bytes) -> Iterator[bytes]:
-    """What `data` inflates to, a megabyte at a time: a bomb is never in memory."""
-    while True:
-        piece = decompressor.decompress(data, 1 << 20)
-        yield piece
-        data = decompressor.unconsumed_tail
-        if decompressor.eof or (not data and not piece) or (not data and len(piece) < 1 << 20):
-            return

@@ -17,6 +17,12 @@ class Market:
     region: str
     language: str
 
+    @property
+    def country(self) -> str:
+        """The country's two letters ("cn"); "" for a language of many."""
+        country = self.region.partition("-")[0]
+        return "" if country in ("xa", "wt") else country
+
 
 ENGLISH = Market("us-en", "en-US")
 _JAPANESE = Market("jp-jp", "ja-JP")
@@ -35,6 +41,25 @@ _SCRIPTS = (
     (re.compile(r"[\u0e00-\u0e7f]"), Market("th-th", "th-TH")),
     (re.compile(r"ß"), Market("de-de", "de-DE")),
 )
+
+
+_WRITTEN = re.compile(r"([A-Za-z]{2})-([A-Za-z]{2,3})")
+_NAMED = {"zh": "zh", "tzh": "zh", "jp": "ja", "kr": "ko"}  # what ddgs calls a language, where it is not its code
+
+
+def named(written: str) -> Market | None:
+    """The market of "de-de" or "cn-zh" (country first, as ddgs has it) or of "zh-CN" (as HTTP has it); None for what is
+    neither."""
+    found = _WRITTEN.fullmatch(written.strip())
+    if found is None:
+        return None
+    first, second = found.groups()
+    if second.isupper() and first.islower():
+        known = next((m for _, m in _SCRIPTS if m.language == f"{first}-{second}"), None)
+        return known or Market(f"{second.lower()}-{first}", f"{first}-{second}")
+    country, language = first.lower(), second.lower()
+    language = _NAMED.get(language, language)
+    return Market(f"{country}-{second.lower()}", "ar" if country == "xa" else f"{language}-{country.upper()}")
 
 
 def market(text: str) -> Market:

@@ -16,6 +16,7 @@ from venus_edge.sources.address import Address, parse
 from venus_edge.sources.cache import Cache, Copy
 from venus_edge.sources.extract import VERSION, Extracted, extract
 from venus_edge.sources.http import Fetcher, Response
+from venus_edge.sources.robots import REFUSED, Robots
 from venus_edge.values import Failure, Page, Trouble
 
 _STATUS = {
@@ -33,11 +34,13 @@ _OFFLINE = Failure(Trouble.OFFLINE, "offline: not in the local index or page cac
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """Opens web addresses. Without a `cache` nothing is kept; `clock` gives seconds since 1970."""
+    """Opens web addresses. Without a `cache` nothing is kept; `clock` gives seconds since 1970; with `robots`, pages
+    that a site keeps from robots are not asked for."""
 
     fetcher: Fetcher
     cache: Cache | None = None
     clock: Callable[[], float] = time.time
+    robots: Robots | None = None
 
     def open(self, url: str) -> Page | Failure:
         """The page at `url`, as the model wrote it."""
@@ -53,6 +56,8 @@ class Web:
             return _of_copy(address, copy, "")
         if policy.offline:
             return _stale(address, copy, _OFFLINE)
+        if self.robots is not None and not self.robots.allows(address):
+            return REFUSED
         return self._fetched(address, copy, now)
 
     def _kept(self, address: Address, now: float) -> Copy | None:

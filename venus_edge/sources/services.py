@@ -1,0 +1,70 @@
+"""THE SEARCH SERVICES BY NAME: `--search a,b,c` -> the providers in that order. Literal data, and what each needs.
+
+`auto` is what is configured: services with a key or an address of one's own first, then those that need neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from venus_edge.errors import UsageError
+from venus_edge.settings import Services
+from venus_edge.sources.brave import Brave
+from venus_edge.sources.ddgs import Ddgs
+from venus_edge.sources.gate import Gate
+from venus_edge.sources.language import Market
+from venus_edge.sources.provider import Provider
+from venus_edge.sources.searxng import SearXNG
+from venus_edge.sources.serper import Serper
+from venus_edge.sources.tavily import Tavily
+from venus_edge.sources.wikipedia import Wikipedia
+
+Make = Callable[[Gate, str, Market | None], Provider]
+
+# name -> (the variable that configures it, "" if it needs nothing; what makes it), in the order of `auto`
+SERVICES: dict[str, tuple[str, Make]] = {
+    "searxng": ("VENUS_SEARXNG_URL", lambda gate, base, place: SearXNG(gate.allowing(_host(base)), base, place)),
+    "serper": ("VENUS_SERPER_KEY", lambda gate, key, place: Serper(gate, key, market=place)),
+    "brave": ("VENUS_BRAVE_KEY", lambda gate, key, place: Brave(gate, key, market=place)),
+    "tavily": ("VENUS_TAVILY_KEY", lambda gate, key, place: Tavily(gate, key)),
+    "ddgs": ("", lambda gate, _, place: Ddgs(gate, place)),
+    "wikipedia": ("", lambda gate, _, place: Wikipedia(gate, market=place)),
+}
+
+
+def _host(base: str) -> str:
+    """The host and port of an address that a person configured: it need not be public."""
+    try:
+        parts = urlsplit(base)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        port = 0
+    if not port or not parts.hostname or parts.scheme not in ("http", "https"):
+        raise UsageError("VENUS_SEARXNG_URL is not an address like http://localhost:8888")
+    return f"[{parts.hostname}]:{port}" if ":" in parts.hostname else f"{parts.hostname}:{port}"
+
+
+def providers(order: str, configured: Services, gate: Gate, place: Market | None = None) -> tuple[Provider, ...]:
+    """The services in `order`. Raises UsageError for one that is not known or not configured."""
+    names = [name.strip() for name in order.split(",") if name.strip()]
+    chosen: dict[str, Provider] = {}
+    for name in names:
+        if name == "auto":
+            usable = (known for known, (variable, _) in SERVICES.items() if not variable or configured.of(known))
+            chosen |= {known: _made(known, configured, gate, place) for known in usable if known not in chosen}
+        elif name in SERVICES:
+            chosen.setdefault(name, _made(name, configured, gate, place))
+        else:
+            raise UsageError(f"no search service {name!r}; known: auto, {', '.join(SERVICES)}")
+    if not chosen:
+        raise UsageError(f"no search service is named; known: auto, {', '.join(SERVICES)}")
+    return tuple(chosen.values())
+
+
+def _made(name: str, configured: Services, gate: Gate, place: Market | None) -> Provider:
+    variable, make = SERVICES[name]
+    given = configured.of(name)
+    if variable and not given:
+        raise UsageError(f"search service {name} is not configured: set {variable} in the environment")
+    return make(gate, given, place)
