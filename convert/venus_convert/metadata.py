@@ -170,8 +170,3 @@ def revision(folder: Path) -> str:
 
 def _version() -> str:
     return version("venus-edge")
-
-
-def value_of(found: list[KeyValue], key: str) -> Any:
-    """The value of one key, None where it is not there."""
-    return next((pair.value for pair in found if pair.key == key), None)

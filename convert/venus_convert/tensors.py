@@ -136,7 +136,14 @@ def plan(
         for name, (target, dims) in wanted.items()
     ]
     _refuse_unscaled(planned)
-    return shape, planned, (*notes, *more)
+    return shape, planned, (*notes, *more, *_rows_note(checkpoint.config, shape))
+
+
+def _rows_note(config: Mapping[str, Any], shape: Geometry) -> tuple[str, ...]:
+    stated = config.get("vocab_size")
+    if stated in (None, shape.vocab):
+        return ()
+    return (f"config.json says vocab_size {stated}, the embedding has {shape.vocab} rows: the rows count",)
 
 
 # --- what the configuration says

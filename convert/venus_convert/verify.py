@@ -29,10 +29,16 @@ MAX_KL = 0.2  # nats a token; Q4_K_M of a 4B model is near 0.02, Q2_K near 0.2
 def verify(
     path: Path, against: Path | None = None, reference: Path | None = None, text: str = "", max_kl: float = MAX_KL
 ) -> Iterator[Check]:
-    """Check a file, from the cheap to the dear. Raises ModelError only where nothing can be read at all."""
+    """Check a file, from the cheap to the dear; a file that is no Qwen3 is not checked further.
+
+    Raises ModelError only where nothing can be read at all.
+    """
     file = read_gguf(path)
     yield check_header(file)
-    yield from check_metadata(file)
+    basics = list(check_metadata(file))
+    yield from basics
+    if not basics[0].ok:
+        return
     if against is not None:
         yield from check_checkpoint(file, against)
     yield check_tokenizer(file)

@@ -41,7 +41,6 @@ class Tokenizer:
     base: Mapping[str, int]
     merges: tuple[str, ...]
     added: tuple[Added, ...]
-    pattern: str | None
 
 
 def vocabulary(checkpoint: Checkpoint, rows: int, template: str | None = None) -> Vocabulary:
@@ -73,15 +72,13 @@ def vocabulary(checkpoint: Checkpoint, rows: int, template: str | None = None) -
 def read_tokenizer(folder: Path, settings: Mapping[str, Any]) -> tuple[Tokenizer, tuple[str, ...]]:
     """tokenizer.json, else vocab.json with merges.txt, with the added tokens that tokenizer_config.json knows."""
     whole = read_json(folder / "tokenizer.json")
-    base, merges, added, pattern = _from_whole(folder, whole) if whole else _from_parts(folder)
+    base, merges, added = _from_whole(folder, whole) if whole else _from_parts(folder)
     both, notes = _with_configured(added, settings)
     _check_merges(base, merges)
-    return Tokenizer(base, merges, both, pattern), notes
+    return Tokenizer(base, merges, both), notes
 
 
-def _from_whole(
-    folder: Path, whole: Mapping[str, Any]
-) -> tuple[dict[str, int], tuple[str, ...], list[Added], str | None]:
+def _from_whole(folder: Path, whole: Mapping[str, Any]) -> tuple[dict[str, int], tuple[str, ...], list[Added]]:
     model = whole.get("model")
     if not isinstance(model, Mapping) or model.get("type", "BPE") != "BPE" or not isinstance(model.get("vocab"), dict):
         kind = model.get("type") if isinstance(model, Mapping) else None
@@ -90,7 +87,8 @@ def _from_whole(
         raise ConversionError(f"{folder / 'tokenizer.json'}: byte fallback, which a Qwen tokenizer does not have")
     merges = tuple(_merge(merge) for merge in model.get("merges") or ())
     added = [_added(entry.get("id"), entry) for entry in whole.get("added_tokens") or ()]
-    return model["vocab"], merges, added, _pattern(whole.get("pre_tokenizer"), folder)
+    _check_pre_tokenizer(whole.get("pre_tokenizer"), folder)
+    return model["vocab"], merges, added
 
 
 def _merge(merge: Any) -> str:
@@ -106,8 +104,8 @@ def _merge(merge: Any) -> str:
     raise ConversionError(f"tokenizer.json: {merge!r} is not a merge of two tokens")
 
 
-def _pattern(table: Any, folder: Path) -> str | None:
-    """The pre-tokenizer's pattern, None for plain byte level. One that is not Qwen's is refused: ids would differ."""
+def _check_pre_tokenizer(table: Any, folder: Path) -> None:
+    """Qwen's pattern, or plain byte level; with any other llama.cpp's ids would differ."""
     steps = table.get("pretokenizers", [table]) if isinstance(table, Mapping) else []
     splits = [step.get("pattern", {}).get("Regex", "") for step in steps if step.get("type") == "Split"]
     levels = [step for step in steps if step.get("type") == "ByteLevel" and not step.get("add_prefix_space")]
@@ -115,10 +113,9 @@ def _pattern(table: Any, folder: Path) -> str | None:
         raise ConversionError(
             f"{folder / 'tokenizer.json'}: its pre-tokenizer is not Qwen's; llama.cpp's would split text differently"
         )
-    return splits[0] if splits else None
 
 
-def _from_parts(folder: Path) -> tuple[dict[str, int], tuple[str, ...], list[Added], str | None]:
+def _from_parts(folder: Path) -> tuple[dict[str, int], tuple[str, ...], list[Added]]:
     base = read_json(folder / "vocab.json")
     merges = folder / "merges.txt"
     if base is None or not merges.is_file():
@@ -132,7 +129,7 @@ def _from_parts(folder: Path) -> tuple[dict[str, int], tuple[str, ...], list[Add
         _added(number, {"content": text, "special": text in special or _looks_special(text)})
         for text, number in loose.items()
     ]
-    return base, _merge_lines(merges), added, None
+    return base, _merge_lines(merges), added
 
 
 def _merge_lines(path: Path) -> tuple[str, ...]:

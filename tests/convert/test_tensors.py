@@ -216,6 +216,12 @@ def test_a_configuration_that_is_not_a_dense_qwen3_is_refused(
     assert reason in refusal(lambda: planned(tmp_path, **changes))
 
 
+def test_the_vocabulary_has_the_embeddings_rows_and_a_difference_is_said(tmp_path: Path) -> None:
+    plan = planned(tmp_path, vocab_size=300)
+    assert plan.notes == (f"config.json says vocab_size 300, the embedding has {ROWS} rows: the rows count",)
+    assert len({pair.key: pair.value for pair in plan.pairs}["tokenizer.ggml.tokens"]) == ROWS
+
+
 def test_an_architecture_named_by_model_type_alone_is_enough(tmp_path: Path) -> None:
     assert planned(tmp_path, architectures=None).type is TensorType.BF16
 

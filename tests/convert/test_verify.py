@@ -122,6 +122,12 @@ def test_what_is_wrong_fails_its_own_row(
     assert failed(list(verify(make(folder, tmp_path / "out.gguf"), folder))) == rows
 
 
+def test_a_file_of_another_architecture_is_not_checked_further(folder: Path, tmp_path: Path) -> None:
+    out = pair("general.architecture", KeyType.STRING, "llama")(folder, tmp_path / "out.gguf")
+    assert [(check.name, check.ok) for check in verify(out, folder)][:2] == [("header", True), ("metadata", False)]
+    assert "tokenizer" not in [check.name for check in verify(out, folder)]
+
+
 def test_a_checkpoint_of_another_shape_fails_by_its_first_difference(full: Path, tmp_path: Path) -> None:
     other = checkpoint(tmp_path / "other", tensors=weights(head=True), tie_word_embeddings=False)
     checks = {check.name: check for check in verify(full, other)}
