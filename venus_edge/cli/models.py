@@ -1,18 +1,32 @@
-"""`venus-edge models`: which models there are, where they are, and getting them."""
+"""`venus-edge models`: which models there are, where they are, getting, checking and removing them."""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from venus_edge.errors import ModelError
+from venus_edge.errors import ModelError, UsageError
 from venus_edge.settings import Directories
+
+if TYPE_CHECKING:
+    from venus_edge.hub import Listing, Progress
+    from venus_edge.registry import ModelSpec
 
 
 @click.group()
 def models() -> None:
-    """Which models there are, and getting them."""
+    """Which models there are, and getting them.
+
+    \b
+    venus-edge models pull dr-venus-4b-rl
+    venus-edge models add ./DR-Venus-4B-RL-Q4_K_M.gguf
+    venus-edge models verify dr-venus-4b-rl
+    """
 
 
 @models.command("list")
@@ -24,10 +38,8 @@ def list_(as_json: bool) -> None:
     directories = Directories.from_environment()
     rows = []
     for spec in registry.load(directories.config).values():
-        try:
-            path = str(hub.locate(spec, directories.models))
-        except ModelError:
-            path = ""
+        found = hub.here(spec, directories.models)
+        path = str(hub.best(found, spec.quant)) if found else ""
         rows.append(
             {"name": spec.name, "title": spec.title, "dialect": spec.dialect, "shipped": bool(spec.file), "path": path}
         )
@@ -42,25 +54,196 @@ def list_(as_json: bool) -> None:
 
 @models.command()
 @click.argument("name")
-@click.option("--quant", metavar="Q4_K_M|...", help="Quantization to fetch.")
-def pull(name: str, quant: str | None) -> None:
-    """Fetch the GGUF file of model NAME from the hub; a broken download is resumed."""
-    from venus_edge import hub, registry
+@click.option(
+    "--quant", default="auto", metavar="auto|Q4_K_M|...", show_default=True, help="auto: what the plan takes."
+)
+@click.option("--convert", is_flag=True, help="Fetch the checkpoint and convert it here instead.")
+def pull(name: str, quant: str, convert: bool) -> None:
+    """Fetch the GGUF file of model NAME from the hub; a broken download is taken up where it broke."""
+    from venus_edge import hub
 
-    spec = registry.find(name, registry.load(Directories.from_environment().config))
+    spec = _spec(name)
     if spec.file:
-        raise ModelError(f"model {name} ships with the package: {registry.PACKAGE / spec.file}")
-    click.echo(hub.pull(spec, quant))
+        raise ModelError(f"model {name} needs no fetching: {hub.locate(spec, Path())}")
+    here = hub.here(spec, Directories.from_environment().models)
+    if hub.offline() and here:
+        click.echo(hub.best(here, spec.quant))
+        return
+    found = hub.listing(spec.gguf_repo)
+    sizes = hub.quants(found)
+    wanted = _wanted(spec, quant, sizes)
+    if convert or not sizes:
+        click.echo(f"{spec.gguf_repo}: " + ("not asked for" if convert else "no .gguf file; converting"), err=True)
+        click.echo(_convert(spec, wanted))
+        return
+    files = hub.choose(found.files, wanted, spec.gguf_repo)
+    click.echo(f"{files[0].name}, {sum(file.size for file in files) / 1e9:.2f} GB, from {spec.gguf_repo}", err=True)
+    click.echo(_fetch(found, files)[0])
+
+
+def _wanted(spec: ModelSpec, quant: str, sizes: dict[str, int]) -> str:
+    """The quantization to fetch: the one asked for, or what the plan for this machine takes of those that are there."""
+    if quant != "auto":
+        return quant
+    from venus_edge import runtime
+    from venus_edge.config import settings
+    from venus_edge.fit import machine, planner
+
+    known = planner.known(spec.name, quants=list(sizes))
+    if not known.weights:
+        return spec.quant
+    return planner.plan(known, machine.probe(), runtime.wishes(spec, settings({}))).quant
+
+
+def _convert(spec: ModelSpec, quant: str) -> Path:
+    """Fetches the checkpoint and converts it into the models directory."""
+    from venus_convert.cli import convert_command
+
+    from venus_edge import hub
+
+    found = hub.listing(spec.repo)
+    folder = _fetch(found, hub.checkpoint(found))[0].parent
+    out = Directories.from_environment().models
+    out.mkdir(parents=True, exist_ok=True)
+    target = out / f"{spec.name}-{quant}.gguf"
+    arguments = [str(folder), "--quant", quant, "--out", str(target), "--model", spec.name]
+    convert_command.main(arguments, standalone_mode=False)
+    return target
+
+
+def _fetch(found: Listing, files: Any) -> list[Path]:
+    from venus_edge import hub
+
+    paths = hub.fetch(found, files, _meter())
+    if sys.stderr.isatty():
+        click.echo(err=True)
+    return paths
+
+
+def _meter() -> Callable[[Progress], None]:
+    """Progress on stderr: a line that is redrawn on a terminal, one line for every tenth elsewhere."""
+    live, last = sys.stderr.isatty(), -1
+
+    def show(progress: Progress) -> None:
+        nonlocal last
+        step = int((1_000 if live else 10) * progress.done / max(1, progress.total))
+        if step != last:
+            last = step
+            click.echo(("\r" if live else "") + meter_line(progress), nl=not live, err=True)
+
+    return show
+
+
+def meter_line(progress: Progress) -> str:
+    """Share, bytes, rate and the time left of a download."""
+    share = 100 * progress.done / max(1, progress.total)
+    eta = "" if progress.eta is None else f"  {int(progress.eta) // 60}:{int(progress.eta) % 60:02d} left"
+    again = f"  (went on at {progress.resumed / 1e6:,.0f} MB)" if progress.resumed else ""
+    return f"{share:3.0f}%  {progress.done / 1e6:,.0f} MB  {progress.rate / 1e6:.1f} MB/s{eta}{again}  "
+
+
+@models.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--name", help="Name to give it; default the file's.")
+@click.option("--dialect", type=click.Choice(["rl", "sft", "official"]), help="Wording of tool replies.")
+def add(file: Path, name: str | None, dialect: str | None) -> None:
+    """Register a GGUF FILE of your own under a name; its header is checked and it stays where it is."""
+    from venus_edge import hub, registry
+    from venus_edge.fit import card, header
+
+    directories = Directories.from_environment()
+    found = header.read(file)
+    made = card.of(found, name, dialect, registry.load(directories.config))
+    for line in made.lines:
+        click.echo(line)
+    card.register(directories.config, made, hub.sha256(file))
+    click.echo(f'venus-edge run "..." --model {made.name}', err=True)
+
+
+@models.command()
+@click.argument("name")
+def verify(name: str) -> None:
+    """Check the file of model NAME: its header, and its hash where one is known. Exit 1 if it is damaged."""
+    from venus_edge import hub
+    from venus_edge.fit import header
+
+    spec = _spec(name)
+    path = hub.locate(spec, Directories.from_environment().models)
+    found = header.read(path)
+    click.echo(f"header  ok: {found.architecture}, {found.quant}, {len(found.tensors)} tensors, {found.size:,} bytes")
+    known = spec.sha256 or hub.listed_sha256(path)
+    if not known:
+        click.echo("sha256  not known for this file")
+        return
+    if (actual := hub.sha256(path)) != known:
+        raise ModelError(f"{path} is damaged: sha256 {actual[:12]}... instead of {known[:12]}...; fetch it again")
+    click.echo(f"sha256  ok: {known}")
+
+
+@models.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def rm(name: str, yes: bool) -> None:
+    """Remove the files of model NAME from this machine, or the entry of a file that you added (the file stays)."""
+    from venus_edge import hub
+    from venus_edge.fit import card
+
+    directories = Directories.from_environment()
+    spec = _spec(name)
+    if spec.file:
+        if not card.forget(directories.config, spec.name):
+            raise ModelError(f"model {name} ships with the package")
+        click.echo(f"forgotten: {name}; its file stays: {spec.file}")
+        return
+    paths = hub.here(spec, directories.models)
+    if not paths:
+        raise ModelError(f"model {name} is not on this machine")
+    for path in paths:
+        if yes or click.confirm(f"remove {path}?", err=True):
+            click.echo(f"removed {path}: {hub.remove(path) / 1e9:.2f} GB")
 
 
 @models.command()
 @click.argument("name", required=False)
 def path(name: str | None) -> None:
     """Print where the file of model NAME is, or the directory that your own files may be put in."""
-    from venus_edge import hub, registry
+    from venus_edge import hub
 
     directories = Directories.from_environment()
-    if name is None:
-        click.echo(directories.models)
-        return
-    click.echo(hub.locate(registry.find(name, registry.load(directories.config)), directories.models))
+    click.echo(directories.models if name is None else hub.locate(_spec(name), directories.models))
+
+
+@models.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Print what is known of model NAME, and what its file says of itself."""
+    from venus_edge import hub
+    from venus_edge.fit import card, header
+
+    spec = _spec(name)
+    click.echo(f"{spec.name}: {spec.title}")
+    click.echo(
+        f"dialect {spec.dialect}, pages read by {spec.reader}, window {spec.n_ctx:,} of {spec.n_ctx_train:,} tokens"
+    )
+    for label, value in (("checkpoint", spec.repo), ("GGUF", spec.gguf_repo)):
+        if value:
+            click.echo(f"{label}: {value}")
+    found = hub.here(spec, Directories.from_environment().models)
+    for file in found:
+        click.echo(str(file))
+        for line in card.lines(header.read(file)):
+            click.echo(f"  {line}")
+    if not found:
+        click.echo(f"not here: venus-edge models pull {spec.name}" if spec.gguf_repo else f"missing: {spec.file}")
+
+
+def _spec(name: str) -> ModelSpec:
+    """The model of that name, or a file's. Raises UsageError that lists the known ones."""
+    from venus_edge import registry
+
+    specs = registry.load(Directories.from_environment().config)
+    if name.endswith(".gguf"):
+        if not Path(name).is_file():
+            raise UsageError(f"{name} is not there")
+        return registry.for_file(Path(name).absolute(), specs)
+    return registry.find(name, specs)

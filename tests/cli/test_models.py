@@ -1,0 +1,156 @@
+"""`venus-edge models` and `plan`, against a hub on loopback and files of one's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.engine.vocabulary import write_model
+from tests.support.loopback_hub import LoopbackHub, serving
+from venus_edge import registry
+from venus_edge.cli.app import cli
+from venus_edge.cli.models import meter_line
+from venus_edge.hub import Progress
+
+SPEC = registry.load()["dr-venus-4b-rl"]
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments))
+
+
+@pytest.fixture
+def model_file(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "My SFT model-F32.gguf", "<think> <tool_call>")
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model_file: Path) -> Iterator[LoopbackHub]:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    for name in ("HF_HUB_OFFLINE", "HF_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    data = model_file.read_bytes()
+    repos = {SPEC.gguf_repo: {"DR-Venus-4B-RL.Q4_K_M.gguf": data, "DR-Venus-4B-RL.Q8_0.gguf": data + b"8"}}
+    with serving(LoopbackHub(repos)) as running:
+        monkeypatch.setenv("HF_ENDPOINT", running.endpoint)
+        yield running
+
+
+def test_a_fresh_home_pulls_the_planned_quantization_and_finds_verifies_and_removes_it(served: LoopbackHub) -> None:
+    assert "not here: venus-edge models pull dr-venus-4b-rl" in invoke("models", "list").output
+    pulled = invoke("models", "pull", "dr-venus-4b-rl")
+    path = pulled.stdout.strip()
+    assert (pulled.exit_code, Path(path).name) == (0, "DR-Venus-4B-RL.Q4_K_M.gguf")
+    assert "100%" in pulled.stderr
+    assert invoke("models", "path", "dr-venus-4b-rl").stdout.strip() == path
+    assert invoke("models", "verify", "dr-venus-4b-rl").stdout.splitlines()[1].startswith("sha256  ok: ")
+    assert path in invoke("models", "show", "dr-venus-4b-rl").stdout
+    assert invoke("models", "rm", "dr-venus-4b-rl", "--yes").exit_code == 0
+    assert invoke("models", "path", "dr-venus-4b-rl").exit_code == 1
+
+
+def test_a_quantization_can_be_named(served: LoopbackHub) -> None:
+    assert invoke("models", "pull", "dr-venus-4b-rl", "--quant", "Q8_0").stdout.strip().endswith("Q8_0.gguf")
+
+
+def test_a_damaged_file_is_found_by_its_hash(served: LoopbackHub) -> None:
+    path = Path(invoke("models", "pull", "dr-venus-4b-rl").stdout.strip()).resolve()
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    result = invoke("models", "verify", "dr-venus-4b-rl")
+    assert result.exit_code == 1
+    assert "is damaged: sha256" in result.output
+
+
+def test_offline_a_pull_gives_what_is_here(served: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = invoke("models", "pull", "dr-venus-4b-rl").stdout.strip()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    served.requests.clear()
+    assert invoke("models", "pull", "dr-venus-4b-rl").stdout.strip() == path
+    assert served.requests == []
+
+
+def test_a_shipped_model_needs_no_fetching() -> None:
+    assert "needs no fetching" in invoke("models", "pull", "venus-tiny").output
+
+
+def test_a_file_of_ones_own_is_added_checked_and_forgotten(
+    model_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VENUS_CONFIG_DIR", str(tmp_path / "config"))
+    added = invoke("models", "add", str(model_file), "--name", "mine")
+    assert added.exit_code == 0, added.output
+    assert "qwen3, F32" in added.stdout
+    assert "dialect sft (a guess by its name" in added.stdout
+    spec = registry.load(tmp_path / "config")["mine"]
+    assert (spec.file, spec.dialect, spec.n_ctx_train) == (str(model_file), "sft", 8_192)
+    assert "sha256  ok" in invoke("models", "verify", "mine").output
+    assert "there is a model mine already" in invoke("models", "add", str(model_file), "--name", "mine").output
+    assert "its file stays" in invoke("models", "rm", "mine").output
+    assert "mine" not in registry.load(tmp_path / "config")
+    assert model_file.is_file()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "is empty"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "is a Git LFS pointer"),
+        (b"<!DOCTYPE html><html>", "is a web page, not a model"),
+        (b"PK\x03\x04" + bytes(600), "is an archive or a PyTorch checkpoint"),
+        (b'{"a": 1}', "is JSON or a safetensors checkpoint"),
+        (b"GGUF\x03\x00\x00\x00" + b"\xff" * 16, "is cut off or damaged in its header"),
+    ],
+)
+def test_every_wrong_file_is_named_for_what_it_is(tmp_path: Path, data: bytes, said: str) -> None:
+    (tmp_path / "x.gguf").write_bytes(data)
+    result = invoke("models", "add", str(tmp_path / "x.gguf"))
+    assert result.exit_code == 1
+    assert said in result.output
+
+
+def test_the_meter_tells_share_rate_and_time_left() -> None:
+    line = meter_line(Progress("f", 600_000_000, 1_000_000_000, resumed=200_000_000, seconds=4.0))
+    assert line == " 60%  600 MB  100.0 MB/s  0:04 left  (went on at 200 MB)  "
+
+
+def test_a_plan_for_a_described_machine_is_a_table_or_json() -> None:
+    assert "Window    24,576 tokens" in invoke("plan", "--memory", "8G").output
+    record = json.loads(invoke("plan", "--memory", "16G", "--gpu-memory", "8G", "--json").output)
+    assert (record["n_ctx"], record["gpu_layers"], record["fits"]) == (49_152, 37, True)
+
+
+def test_a_plan_that_fits_nowhere_is_exit_1_and_a_size_that_is_none_exit_2() -> None:
+    result = invoke("plan", "--memory", "8G", "--context", "131072", "--kv-type", "f16")
+    assert result.exit_code == 1
+    assert "Does not fit: a window of 131,072 tokens takes" in result.output
+    assert invoke("plan", "--memory", "much").exit_code == 2
+
+
+def test_the_plan_of_a_file_goes_by_its_header(model_file: Path) -> None:
+    record = json.loads(invoke("plan", "--model", str(model_file), "--memory", "8G", "--json").output)
+    assert (record["n_ctx"], record["quant"]) == (8_192, "F32")
+
+
+def test_config_shows_where_a_value_came_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VENUS_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("VENUS_THREADS", "3")
+    (tmp_path / "config.toml").write_text("context = 16384\n")
+    shown = json.loads(invoke("config", "show", "--json").output)
+    assert shown["threads"] == {"value": 3, "from": "VENUS_THREADS"}
+    assert shown["context"] == {"value": 16_384, "from": str(tmp_path / "config.toml")}
+    assert shown["seed"]["from"] == "default"
+
+
+def test_an_unknown_key_of_config_toml_is_exit_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VENUS_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "config.toml").write_text("contxt = 1\n")
+    result = invoke("config", "show")
+    assert result.exit_code == 2
+    assert "unknown key contxt; known: model" in result.output
