@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from venus_convert.values import Checkpoint, Geometry, KeyType, KeyValue, Rope, TensorType, Vocabulary
 
