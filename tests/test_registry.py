@@ -45,6 +45,8 @@ def test_a_persons_own_table_is_laid_over_the_shipped_one(tmp_path: Path) -> Non
         ('[venus-tiny]\ndialect = "odd"\n', "dialect 'odd' is none of rl, sft, official"),
         ('[venus-tiny]\nreader = "odd"\n', "reader 'odd' is none of extractive, model"),
         ("[venus-tiny]\nsampling = { heat = 1 }\n", "unknown key heat"),
+        ('[venus-tiny]\nn_ctx = "big"\n', "n_ctx should be of the kind int, not 'big'"),
+        ("[venus-tiny]\nsampling = { top_k = true }\n", "top_k should be of the kind int, not True"),
         ("nonsense", "cannot be read as TOML"),
         ("x = 1\n", "should be a table"),
     ],

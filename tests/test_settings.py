@@ -25,6 +25,6 @@ def test_without_it_they_are_the_platforms_own() -> None:
 
 @pytest.mark.parametrize("name", ["n_ctx", "threads", "results", "max_turns", "max_tokens"])
 def test_a_number_that_cannot_be_meant_is_refused_by_name(name: str) -> None:
-    with pytest.raises(UsageError, match=f"{name.replace('_', '-')} must be at least"):
+    with pytest.raises(UsageError, match=f"--{name.replace('_', '-').replace('n-ctx', 'context')} must be at least"):
         check(Settings(**{name: 0}))  # type: ignore[arg-type]  # each name is a number
     check(Settings(**{name: 512}))  # type: ignore[arg-type]  # as above

@@ -92,10 +92,9 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
 
 def _spec(name: str, table: Mapping[str, Any]) -> ModelSpec:
     values = dict(table)
-    known = {f.name for f in fields(ModelSpec)} - {"name"}
-    _refuse_unknown(f"models.toml, [{name}]", values, known)
     sampling = values.pop("sampling", {})
-    _refuse_unknown(f"models.toml, [{name}] sampling", sampling, {f.name for f in fields(Sampling)})
+    _refuse(f"models.toml, [{name}]", values, ModelSpec, {"name", "sampling"})
+    _refuse(f"models.toml, [{name}] sampling", sampling, Sampling, set())
     try:
         spec = ModelSpec(name=name, sampling=Sampling(**sampling), **values)
     except TypeError as error:
@@ -110,7 +109,15 @@ def _spec(name: str, table: Mapping[str, Any]) -> ModelSpec:
     return spec
 
 
-def _refuse_unknown(where: str, given: Mapping[str, Any], known: set[str]) -> None:
-    unknown = sorted(given.keys() - known)
+_KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float)}  # all other fields are texts
+
+
+def _refuse(where: str, given: Mapping[str, Any], values: type[ModelSpec | Sampling], not_here: set[str]) -> None:
+    """Raises UsageError for a key that there is not, or a value of another kind than the field's."""
+    known = {f.name: str(f.type) for f in fields(values) if f.name not in not_here}
+    unknown = sorted(given.keys() - known.keys())
     if unknown:
         raise UsageError(f"{where}: unknown key {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+    for key, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, _KINDS.get(known[key], (str,))):
+            raise UsageError(f"{where}: {key} should be of the kind {known[key]}, not {value!r}")

@@ -7,10 +7,10 @@ refused is refused before the model is loaded.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -19,12 +19,12 @@ from venus_edge import demo as demo_files
 from venus_edge import guards, hub, registry
 from venus_edge.agent import Agent, Config
 from venus_edge.engine import Engine
-from venus_edge.errors import EngineError, UsageError
-from venus_edge.events import RunStarted
+from venus_edge.errors import EngineError, StorageError, UsageError
+from venus_edge.events import Event, RunStarted
 from venus_edge.fit import planner
 from venus_edge.fit.planner import Machine, Plan, Wishes
 from venus_edge.registry import ModelSpec
-from venus_edge.settings import Settings, check
+from venus_edge.settings import Directories, Settings, check
 from venus_edge.tools import Opener, Reader, Searcher
 from venus_edge.values import DialectName
 
@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from venus_edge.corpus.index import Corpus
     from venus_edge.engine.llama import LlamaEngine
     from venus_edge.engine.options import EngineOptions
+    from venus_edge.engine.remote import RemoteEngine
+    from venus_edge.sources.cache import Cache
+    from venus_edge.sources.gate import Gate
 
 Note = Callable[[str], None]
 
 DEFAULT_MODEL = "dr-venus-4b-rl"
-WINDOWS = (131_072, 98_304, 65_536, 49_152, 32_768, 24_576, 16_384)  # tried in turn where none was asked for
 PAUSE = 0.5  # seconds between two pages of one site
 READING_WINDOW = 8_192  # tokens of the second sequence, in which the model reads pages
 
@@ -59,10 +61,32 @@ class Runtime:
     engine: Engine
     agent: Agent
     seed: int
+    gates: tuple[Gate, ...] = ()
 
-    def started(self, question: str, session: str = "") -> RunStarted:
-        """The first event of a run."""
-        return RunStarted(question, self.spec.name, self.spec.dialect, self.engine.n_ctx, self.seed, session)
+    def events(self, question: str, session: str = "") -> Generator[Event, None, None]:
+        """One run, from its first event to `Finished`. KeyboardInterrupt, thrown in, ends it with its record."""
+        yield RunStarted(question, self.spec.name, self.spec.dialect, self.engine.n_ctx, self.seed, session)
+        yield from self.agent.run(question)
+
+    def hosts(self) -> list[dict[str, object]]:
+        """What left the machine: each host with its connections and the bytes up and down."""
+        totals: dict[str, list[int]] = {}
+        for entry in (entry for gate in self.gates for entry in gate.ledger.entries):
+            total = totals.setdefault(entry.host, [0, 0, 0])
+            for place, count in enumerate((1, entry.sent, entry.received)):
+                total[place] += count
+        return [
+            {"host": host, "connections": n, "sent": up, "received": down} for host, (n, up, down) in totals.items()
+        ]
+
+    def ledger(self) -> str:
+        """The same in one line for a person."""
+        hosts = self.hosts()
+        if not hosts:
+            return "Connections: none; 0 bytes left this machine"
+        sent, received = (sum(int(str(host[way])) for host in hosts) for way in ("sent", "received"))
+        names = ", ".join(str(host["host"]) for host in hosts[:5]) + (", ..." if len(hosts) > 5 else "")
+        return f"Connections: {len(hosts)} hosts ({names}); {sent:,} bytes up, {received:,} down"
 
 
 def demo(settings: Settings) -> Settings:
@@ -82,20 +106,43 @@ def prepare(settings: Settings, note: Note) -> Iterator[Runtime]:
         )
     _gpu_layers(settings.gpu_layers)
     today, spec = _date(settings.date), spec_of(settings)
-    path = hub.locate(spec, settings.directories.models)
+    path = None if settings.engine else hub.locate(spec, settings.directories.models)
     with ExitStack() as stack:
-        world = _world(settings, stack, note)
-        engine = stack.enter_context(closing(_engine(path, spec, settings, note)))
-        yield _ready(settings, spec, engine, world, today)
+        gates: list[Gate] = []
+        world = _world(settings, stack, gates, note)
+        engine: LlamaEngine | RemoteEngine = (
+            _remote_engine(settings, gates, note) if path is None else _engine(path, spec, settings, note)
+        )
+        stack.enter_context(closing(engine))
+        yield _ready(settings, spec, engine, world, today, tuple(gates))
 
 
-def _ready(settings: Settings, spec: ModelSpec, engine: Engine, world: World, today: date) -> Runtime:
+def _remote_engine(settings: Settings, gates: list[Gate], note: Note) -> RemoteEngine:
+    """The model on a server. The gate lets the engine reach that host and port and nothing else; offline, only a server
+    on this machine."""
+    from venus_edge.engine.remote import RemoteEngine
+    from venus_edge.engine.wire import host_of, place
+    from venus_edge.sources.gate import Gate, Policy
+    from venus_edge.sources.modelserver import ModelClient
+
+    offline = settings.offline and place(settings.engine) != "this machine"
+    gate = Gate(Policy(offline, (host_of(settings.engine),)))
+    gates.append(gate)
+    engine = RemoteEngine(settings.engine, ModelClient(gate), key=settings.engine_key)
+    for line in engine.notes:
+        note(line)
+    return engine
+
+
+def _ready(
+    settings: Settings, spec: ModelSpec, engine: Engine, world: World, today: date, gates: tuple[Gate, ...]
+) -> Runtime:
     from venus_edge.tools.toolbox import Toolbox
 
     seed = secrets.randbelow(2**31) if settings.seed is None else settings.seed
     tools = Toolbox(world.searcher, world.opener, _reader(spec, engine), spec.dialect, spec.results)
     config = Config(today, replace(spec.sampling, seed=seed), _limits(settings), engine.chat_template, settings.grammar)
-    return Runtime(settings, spec, engine, Agent(engine, tools, config), seed)
+    return Runtime(settings, spec, engine, Agent(engine, tools, config), seed, gates)
 
 
 # -- the model --------------------------------------------------------------------------------------------------------
@@ -216,7 +263,7 @@ def _date(text: str | None) -> date:
     if text is None:
         return date.today()
     try:
-        return date.fromisoformat(text)
+        return datetime.strptime(text, "%Y-%m-%d").date()
     except ValueError:
         raise UsageError(f"date {text!r} is not YYYY-MM-DD") from None
 
@@ -224,23 +271,23 @@ def _date(text: str | None) -> date:
 def _reader(spec: ModelSpec, engine: Engine) -> Reader:
     from venus_edge.tools.evidence import ExtractiveReader, ModelReader
 
-    return ModelReader(engine) if spec.reader == "model" else ExtractiveReader()
+    return ModelReader(engine, engine.chat_template) if spec.reader == "model" else ExtractiveReader()
 
 
 # -- the world --------------------------------------------------------------------------------------------------------
 
 
-def _world(settings: Settings, stack: ExitStack, note: Note) -> World:
+def _world(settings: Settings, stack: ExitStack, gates: list[Gate], note: Note) -> World:
     """The corpora that were named, or the web."""
     if settings.corpus:
         from venus_edge.corpus.shelf import Shelf
 
         shelf = Shelf([stack.enter_context(closing(open_corpus(path, settings, note))) for path in settings.corpus])
         return World(shelf, shelf)
-    return _web(settings, stack)
+    return _web(settings, stack, gates)
 
 
-def _web(settings: Settings, stack: ExitStack) -> World:
+def _web(settings: Settings, stack: ExitStack, gates: list[Gate]) -> World:
     from venus_edge.sources import services
     from venus_edge.sources.cache import Cache
     from venus_edge.sources.gate import Gate, Policy
@@ -255,6 +302,7 @@ def _web(settings: Settings, stack: ExitStack) -> World:
     if settings.region and place is None:
         raise UsageError(f"region {settings.region!r} is not a country and a language, like de-de or cn-zh")
     gate = Gate(Policy(settings.offline, settings.allow_hosts))
+    gates.append(gate)
     fetcher = Fetcher(
         gate,
         user_agent=settings.user_agent or USER_AGENT,
@@ -265,6 +313,17 @@ def _web(settings: Settings, stack: ExitStack) -> World:
     asked = services.providers(settings.search, settings.services, gate, place)
     robots = Robots(fetcher.fetch, fetcher.user_agent) if settings.robots else None
     return World(Search(asked, cache, settings.offline, settings.region), Web(fetcher, cache, robots=robots))
+
+
+def page_cache(directories: Directories) -> Cache:
+    """The page cache, for a person's own commands. Raises StorageError where the disk does not serve it."""
+    from venus_edge.sources.cache import Cache
+
+    cache = Cache(directories.cache)
+    cache.stats()
+    if cache.trouble:
+        raise StorageError(f"the cache {cache.path} cannot be read: {cache.trouble}")
+    return cache
 
 
 def open_corpus(path: Path, settings: Settings, note: Note) -> Corpus:

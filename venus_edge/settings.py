@@ -103,6 +103,8 @@ class Settings:
     max_seconds: float | None = None
     max_tokens: int | None = None
     grammar: bool = True
+    engine: str = ""  # address of the llama-server or vLLM that runs the model; "" this process does
+    engine_key: str = field(default="", repr=False)
     offline: bool = False
     allow_hosts: tuple[str, ...] = ()
     search: str = "auto"
@@ -118,7 +120,8 @@ def check(settings: Settings) -> None:
     for name, least in (("n_ctx", 512), ("threads", 1), ("results", 1), ("max_turns", 1), ("max_tokens", 1)):
         value = getattr(settings, name)
         if value is not None and value < least:
-            raise UsageError(f"{name.replace('_', '-')} must be at least {least}, not {value}")
+            flag = "context" if name == "n_ctx" else name.replace("_", "-")
+            raise UsageError(f"--{flag} must be at least {least}, not {value}")
     if settings.max_seconds is not None and not settings.max_seconds > 0:
         raise UsageError(f"the time limit must be more than 0 seconds, not {settings.max_seconds}")
     if settings.temperature is not None and not 0 <= settings.temperature <= 5:

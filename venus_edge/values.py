@@ -96,6 +96,7 @@ class Trouble(Enum):
     UNKNOWN = "not in the corpus"
     BAD_ADDRESS = "address not allowed"
     BAD_QUERY = "not a query"
+    LEFT_OUT = "left out"
 
 
 @dataclass(frozen=True, slots=True)

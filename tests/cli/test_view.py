@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from venus_edge.cli.view import LiveView, clean, lines
+from venus_edge.cli.text import clean
+from venus_edge.cli.view import LiveView, lines
 from venus_edge.engine import Usage
 from venus_edge.events import (
     AttemptDropped,
@@ -67,7 +68,7 @@ LINES: list[tuple[Event, list[str]]] = [
             ),
             0.1,
         ),
-        ["    read: Lit 1916.", "    not read (timed out or unreachable): slow"],
+        ["    read: Lit 1916.", "    not read: timed out or unreachable: slow"],
     ),
     (ToolReturned(2, VISIT, ToolResult("url must not be empty"), 0.1), ["    url must not be empty"]),
     (AttemptDropped(2, 1, "malformed", "no call", "..."), ["[2] attempt 1 dropped (malformed): no call"]),

@@ -32,7 +32,7 @@ from venus_edge.values import (
 KEREON = Page("https://x.example/kereon", "Kereon", "The Kereon light is old. It is 41 metres high.", "ab12")
 EMPTY = Page("https://x.example/empty", "Empty", " \n", "cd34")
 NOTED = Page("https://x.example/noted", "Noted", "It is 42 metres high.", "ef56", note="copy of 2026-11-02")
-UNKNOWN = Failure(Trouble.UNKNOWN, "not in the corpus", (Hit("Kereon", KEREON.url, ""),))
+UNKNOWN = Failure(Trouble.UNKNOWN, "", (Hit("Kereon", KEREON.url, ""),))
 HITS = tuple(Hit(f"Page {i}", f"https://x.example/{i}", "Snippet.") for i in range(12))
 
 

@@ -10,7 +10,10 @@ from venus_edge.cli.app import cli
 
 def main() -> None:
     """Entry point of the `venus-edge` script."""
-    cli()
+    try:
+        cli()
+    except KeyboardInterrupt:  # before a command had begun, or for the second time
+        raise SystemExit(130) from None
 
 
 __all__ = ["cli", "main"]

@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
 import logging
 import os
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from venus_edge import __version__
+from venus_edge.cli.text import clean
 from venus_edge.errors import UsageError, VenusError
 
 COMMANDS = {  # name -> module:attribute, loaded when the command is run or asked for help
@@ -41,6 +43,15 @@ SUMMARIES = {
 }
 
 
+OWN_FLAGS = ("-v", "--verbose", "-h", "--help", "--version")  # those of the group, before a command
+
+
+class Refused(click.ClickException):
+    """A usage error in one line, without click's four."""
+
+    exit_code = 2
+
+
 class DefaultRun(click.Group):
     """A group whose default verb is `run`: `venus-edge "a question"` asks it."""
 
@@ -60,32 +71,47 @@ class DefaultRun(click.Group):
             formatter.write_dl(list(SUMMARIES.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in (*COMMANDS, "--help", "-h", "--version"):
-            _refuse_typo(args)
-            args = ["run", *args]
+        own = next((at for at, arg in enumerate(args) if arg not in OWN_FLAGS), len(args))
+        if own < len(args) and args[own] not in COMMANDS:
+            _refuse_typo(args[own:])
+            args = [*args[:own], "run", *args[own:]]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except UsageError as error:
-            raise click.UsageError(str(error), ctx) from error
         except VenusError as error:
-            raise click.ClickException(str(error)) from error
+            kind = Refused if isinstance(error, UsageError) else click.ClickException
+            raise kind(clean(str(error))) from error
         except (KeyboardInterrupt, EOFError):
             click.echo("interrupted", err=True)
             ctx.exit(130)
         except BrokenPipeError:  # `venus-edge ... | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _forget(sys.stdout)
             ctx.exit(1)
+        except OSError as error:
+            if error.errno != errno.ENOSPC or error.filename:
+                raise
+            _forget(sys.stdout)
+            raise click.ClickException(f"the output cannot be written: {error.strerror}") from error
+
+
+def _forget(stream: TextIO) -> None:
+    """What is still to be written to a stream that takes nothing more goes nowhere, also at the end of the process."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _refuse_typo(args: list[str]) -> None:
-    """One lower-case word that is almost a command is a typing error, not a question."""
+    """One lower-case word that is almost a command is a typing error, not a question; so are words without quotes."""
+    if args == ["help"]:
+        raise Refused("for help: venus-edge --help")
+    words = [arg for arg in args if not arg.startswith("-")]
+    if len(args) > 1 and len(words) == len(args):
+        raise Refused(f'put the question in quotes: venus-edge "{" ".join(words)}"')
     if len(args) == 1 and args[0].isalpha():
         near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.75)
         if near:
-            raise click.UsageError(
+            raise Refused(
                 f"no command {args[0]!r}; did you mean 'venus-edge {near[0]}'? To ask it: venus-edge run {args[0]}"
             )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from venus_edge.cli.text import clean
 from venus_edge.settings import Settings
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -30,7 +31,7 @@ def build(folder: Path) -> None:
 
     index, report = runtime.build_corpus(folder, Settings(), _progress)
     for skipped in report.skipped:
-        click.echo(f"left out {skipped.path}: {skipped.reason}", err=True)
+        click.echo(clean(f"left out {skipped.path}: {skipped.reason}"), err=True)
     click.echo(
         f"{report.documents} indexed: {report.added} new, {report.updated} changed, {report.unchanged} as before, "
         f"{report.removed} gone",
@@ -50,9 +51,9 @@ def search(folder: Path, query: str, results: int) -> None:
     with runtime.open_corpus(folder, Settings(), lambda text: click.echo(text, err=True)) as opened:
         found = opened.search(query, results)
     for hit in found.hits:
-        click.echo(f"{hit.title}\n  {hit.url}\n  {hit.snippet}")
+        click.echo(clean(f"{hit.title}\n  {hit.url}\n  {hit.snippet}"))
     if found.failure:
-        raise click.ClickException(found.failure.detail)
+        raise click.ClickException(f"nothing for {query!r}: {found.failure.detail}")
 
 
 @corpus.command()

@@ -5,22 +5,31 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from venus_edge.cli.text import clean
 from venus_edge.errors import UsageError
 
 if TYPE_CHECKING:
     from venus_edge.cli.view import View
-    from venus_edge.events import Event
     from venus_edge.runtime import Runtime
     from venus_edge.values import RunResult
 
 QUESTION_LIMIT = 1_000_000  # characters; a longer one is a file given by mistake
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: its record, its session file, and the error that ended it, "" if none did."""
+
+    result: RunResult
+    session: Path
+    error: str
 
 
 @click.command()
@@ -35,6 +44,8 @@ QUESTION_LIMIT = 1_000_000  # characters; a longer one is a file given by mistak
     metavar="DIR",
     help="Search this folder, not the web.",
 )
+@click.option("--engine", metavar="URL", help="Run the model on this llama-server or vLLM.")
+@click.option("--engine-key", envvar="VENUS_ENGINE_KEY", metavar="KEY", help="The key that the server asks for.")
 @click.option("--dialect", type=click.Choice(["rl", "sft", "official"]), help="Wording of tool replies.")
 @click.option("--context", "n_ctx", type=int, metavar="TOKENS", help="Context window to open (n_ctx).")
 @click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
@@ -78,6 +89,7 @@ def run(
     venus-edge run --demo
     venus-edge run "Which river passes Durham?" --corpus ./notes --offline
     venus-edge run "..." --model ./DR-Venus-4B-RL-Q4_K_M.gguf --json > answer.json
+    venus-edge run "..." --engine http://127.0.0.1:8080
     """
     from venus_edge import config, runtime
 
@@ -89,9 +101,9 @@ def run(
     view = _view(quiet)
     with contextlib.ExitStack() as stack:
         ready = stack.enter_context(runtime.prepare(settings, view.note))
-        result, session = _play(ready, question, view)
-    _print(result, session, ready, as_json)
-    ctx.exit(130 if result.termination == "interrupted" else 0 if result.prediction else 1)
+        outcome = _play(ready, question, view)
+        _print(outcome, ready, as_json)
+    ctx.exit(130 if outcome.result.termination == "interrupted" else 0 if outcome.result.prediction else 1)
 
 
 def _flags(ctx: click.Context, values: dict[str, Any]) -> dict[str, Any]:
@@ -126,45 +138,54 @@ def _view(quiet: bool) -> View:
     return view.LiveView() if sys.stderr.isatty() else view.PlainView()
 
 
-def _play(ready: Runtime, question: str, view: View) -> tuple[RunResult, Path]:
-    """Runs to the end, every event to the journal first and then to the view."""
-    from venus_edge.events import Finished
+def _play(ready: Runtime, question: str, view: View) -> Outcome:
+    """Runs to the end, every event to the journal first and then to the view.
+
+    Ctrl-C, wherever it falls, reaches the run itself, so that the record is whole.
+    """
+    from venus_edge.events import Failed, Finished
     from venus_edge.sessions import Journal
 
+    error = ""
     with Journal.create(ready.settings.directories.sessions, question, datetime.now().astimezone()) as journal, view:
-        for event in _events(ready, question, str(journal.path)):
-            journal.write(event)
-            view.show(event)
-            if isinstance(event, Finished):
-                return event.result, journal.path
-    raise AssertionError("a run ends with Finished")
+        events = ready.events(question, str(journal.path))
+        event = next(events)
+        while True:
+            try:
+                journal.write(event)
+                view.show(event)
+                if isinstance(event, Finished):
+                    return Outcome(event.result, journal.path, error)
+                error = event.error if isinstance(event, Failed) else error
+                event = next(events)
+            except KeyboardInterrupt:
+                event = events.throw(KeyboardInterrupt())
 
 
-def _events(ready: Runtime, question: str, session: str) -> Iterator[Event]:
-    yield ready.started(question, session)
-    yield from ready.agent.run(question)
-
-
-def _print(result: RunResult, session: Path, ready: Runtime, as_json: bool) -> None:
+def _print(outcome: Outcome, ready: Runtime, as_json: bool) -> None:
+    """The answer on stdout; sources, connections and session on stderr. Nothing of a page drives the terminal."""
+    result = outcome.result
     if as_json:
-        click.echo(json.dumps(_record(result, session, ready), ensure_ascii=False))
+        click.echo(json.dumps(_record(outcome, ready), ensure_ascii=False))
         return
     if result.prediction:
-        click.echo(result.prediction)
+        click.echo(clean(result.prediction))
     if result.sources:
         click.echo("\nSources:", err=True)
         for number, source in enumerate(result.sources, 1):
-            click.echo(f"  [{number}] {source.title} {source.url}", err=True)
-    click.echo(f"Session: {session}", err=True)
+            click.echo(clean(f"  [{number}] {source.title} {source.url}"), err=True)
+    click.echo(ready.ledger(), err=True)
+    click.echo(f"Session: {outcome.session}", err=True)
 
 
-def _record(result: RunResult, session: Path, ready: Runtime) -> dict[str, Any]:
+def _record(outcome: Outcome, ready: Runtime) -> dict[str, Any]:
     """The object of --json: question, prediction, termination, sources, counts, tokens, seconds, session."""
-    stats = ready.engine.stats
+    result, stats = outcome.result, ready.engine.stats
     return {
         "question": result.question,
         "prediction": result.prediction,
         "termination": result.termination,
+        "error": outcome.error,
         "answer_cut": result.answer_cut,
         "sources": [{"title": s.title, "url": s.url, "sha256": s.sha256} for s in result.sources],
         "turns": result.turns,
@@ -179,5 +200,7 @@ def _record(result: RunResult, session: Path, ready: Runtime) -> dict[str, Any]:
         },
         "seconds": round(result.elapsed_seconds, 3),
         "model": ready.spec.name,
-        "session": str(session),
+        "seed": ready.seed,
+        "connections": ready.hosts(),
+        "session": str(outcome.session),
     }

@@ -5,7 +5,6 @@ In: events. Out: text on stderr. Text of the model and of pages is printed as te
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from types import TracebackType
@@ -15,6 +14,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from venus_edge.cli.text import clean, shorten
 from venus_edge.events import (
     AttemptDropped,
     AttemptStarted,
@@ -28,10 +28,9 @@ from venus_edge.events import (
     ToolCalled,
     ToolReturned,
 )
-from venus_edge.values import Evidence, Found, PageReading, RunResult, SearchCall, ToolCall
+from venus_edge.values import Evidence, Failure, Found, PageReading, RunResult, SearchCall, ToolCall
 
 THINKING_LINES = 4
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _LIMITS = {"turns": "turn limit reached", "tokens": "the context window is nearly full", "time": "time limit reached"}
 
 
@@ -66,10 +65,18 @@ class QuietView:
 
 
 class PlainView(QuietView):
-    """One line an event, for logs and pipes."""
+    """One line an event, for logs and pipes. A pipe that takes no more ends the showing, not the run."""
+
+    def __init__(self) -> None:
+        self._deaf = False
 
     def note(self, text: str) -> None:
-        print(clean(text), file=sys.stderr, flush=True)  # noqa: T201  (this is the view)
+        if self._deaf:
+            return
+        try:
+            print(clean(text), file=sys.stderr, flush=True)  # noqa: T201  (this is the view)
+        except OSError:
+            self._deaf = True
 
     def show(self, event: Event) -> None:
         for line in lines(event):
@@ -141,7 +148,10 @@ def lines(event: Event) -> list[str]:
     """The lines that tell a person of an event; none for what only streams by."""
     match event:
         case RunStarted():
-            return [f"Question: {clean(event.question)}", f"Model: {event.model}, window {event.n_ctx:,} tokens"]
+            return [
+                f"Question: {shorten(clean(event.question), 300)}",
+                f"Model: {event.model}, window {event.n_ctx:,} tokens",
+            ]
         case Replied():
             thought = clean(" ".join(event.reply.thought.split()))
             return [f"[{event.turn}] thinks: {shorten(thought, 300)}"] if thought else []
@@ -171,14 +181,20 @@ def call_line(call: ToolCall) -> str:
 
 def found_lines(found: Found) -> list[str]:
     if found.failure:
-        return [f"{found.failure.trouble.value}: {clean(found.failure.detail)}"]
+        return [failure_line(found.failure)]
     return [f"{len(found.hits)} results: " + clean(shorten(", ".join(hit.title for hit in found.hits), 160))]
 
 
 def reading_line(reading: PageReading) -> str:
     if isinstance(reading.outcome, Evidence):
         return "read: " + clean(shorten(reading.outcome.summary or reading.outcome.evidence, 200))
-    return f"not read ({reading.outcome.trouble.value}): " + clean(reading.outcome.detail)
+    return "not read: " + failure_line(reading.outcome)
+
+
+def failure_line(failure: Failure) -> str:
+    """Why nothing came of it: the kind, and the detail where that says more."""
+    kind, detail = failure.trouble.value, clean(failure.detail)
+    return detail if kind in detail else f"{kind}: {detail}" if detail else kind
 
 
 def ending(result: RunResult) -> str:
@@ -201,14 +217,3 @@ def style(event: Event) -> str:
             return "yellow"
         case _:
             return ""
-
-
-def clean(text: str) -> str:
-    """Text of others on a person's terminal: no control character, no change of writing direction."""
-    return _CONTROL.sub("\ufffd", text)
-
-
-def shorten(text: str, width: int) -> str:
-    """The beginning of a text, in at most `width` characters and on one line."""
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"

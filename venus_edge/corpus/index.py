@@ -110,7 +110,7 @@ class Corpus:
             document = _document_at(db, url)
             if document is not None:
                 return _page(db, document)
-            return Failure(Trouble.UNKNOWN, "not in the corpus", tuple(_nearest(db, url)))
+            return Failure(Trouble.UNKNOWN, "", tuple(_nearest(db, url)))
 
 
 # -- ranking ----------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ _SEARCH_TROUBLE = {
     Trouble.TIMEOUT: "The search service did not answer in time, so this is not an empty result.",
     Trouble.OFFLINE: "Searching the web is switched off in this run, so this is not an empty result.",
     Trouble.BAD_QUERY: "The query cannot be searched.",
+    Trouble.LEFT_OUT: "The query was left out.",
 }
 _PAGE_TROUBLE = {
     Trouble.REFUSED: "The site refused the request.",
@@ -32,6 +33,7 @@ _PAGE_TROUBLE = {
     Trouble.UNKNOWN: "The page is not in the local corpus.",
     Trouble.BAD_ADDRESS: "The address is not allowed.",
     Trouble.EMPTY: "The page has no text.",
+    Trouble.LEFT_OUT: "The page was left out.",
 }
 
 

@@ -11,6 +11,9 @@ from typing import Protocol
 from venus_edge.values import Evidence, Failure, Found, Page, ToolCall, ToolResult
 
 
+MOST = 5  # queries or addresses done of one call: the released runs have one, and a reply must fit into the window
+
+
 class Searcher(Protocol):
     """Something that answers a query: a corpus, a search service, a chain of them. Never raises for a bad query."""
 

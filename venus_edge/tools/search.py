@@ -7,13 +7,16 @@ here.
 from __future__ import annotations
 
 from venus_edge.protocol import dialects
-from venus_edge.tools import Searcher
+from venus_edge.tools import MOST, Searcher
 from venus_edge.values import DialectName, Failure, Found, Hit, SearchCall, ToolResult, Trouble
+
+LEFT_OUT = Failure(Trouble.LEFT_OUT, f"At most {MOST} queries a call: search for it in another one.")
 
 
 def search(call: SearchCall, searcher: Searcher, dialect: DialectName, limit: int = 10) -> ToolResult:
     """The results of every query, or in words that there was none to search for."""
-    found = tuple(_found(query, searcher, limit) for query in call.queries)
+    found = tuple(_found(query, searcher, limit) for query in call.queries[:MOST])
+    found += tuple(Found(query, failure=LEFT_OUT) for query in call.queries[MOST:])
     return ToolResult(dialects.search_text(found, dialect), found=found)
 
 

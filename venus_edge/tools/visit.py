@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from venus_edge.protocol import dialects
-from venus_edge.tools import Opener, Reader
+from venus_edge.tools import MOST, Opener, Reader
 from venus_edge.values import DialectName, Evidence, Failure, Page, PageReading, ToolResult, Trouble, VisitCall
 
 SIDE_BY_SIDE = 4
+LEFT_OUT = Failure(Trouble.LEFT_OUT, f"At most {MOST} addresses a call: visit it in another one.")
 
 
 def visit(call: VisitCall, opener: Opener, reader: Reader, dialect: DialectName, question: str) -> ToolResult:
     """What every page says about the goal; `question` stands in for a goal that the model left out."""
     goal = call.goal.strip() or question
     urls = tuple(dict.fromkeys(call.urls))
-    opened = _opened(urls, opener)
+    opened = [*_opened(urls[:MOST], opener), *[LEFT_OUT for _ in urls[MOST:]]]
     readings = tuple(_reading(url, page, reader, goal) for url, page in zip(urls, opened, strict=True))
     return ToolResult(dialects.visit_text(readings, goal, dialect), readings=readings)
 
