@@ -2,17 +2,118 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
+
 import click
 
+from venus_edge.errors import StorageError, UsageError
 from venus_edge.settings import Directories
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+NOT_THERE = "{} is not in the cache; venus-edge cache ls lists what is"
 
 
 @click.group()
 def cache() -> None:
-    """The pages that were fetched."""
+    """The pages that were fetched.
+
+    \b
+    venus-edge cache ls lighthouse
+    venus-edge cache show https://example.org/page
+    venus-edge cache export pages.sqlite
+    """
 
 
 @cache.command()
 def path() -> None:
     """Print the directory of the page cache."""
     click.echo(Directories.from_environment().cache)
+
+
+@cache.command()
+@click.argument("part", default="")
+def ls(part: str) -> None:
+    """List the pages whose address has PART in it, the last used first."""
+    from venus_edge import runtime
+
+    with runtime.page_cache(Directories.from_environment()) as kept:
+        for line in kept.lines(part):
+            day = datetime.fromtimestamp(line.fetched_at, UTC).date()
+            click.echo(f"{day} {line.size:>10,} {line.key}  {line.trouble or line.title}")
+
+
+@cache.command()
+@click.argument("url")
+@click.option("--raw", is_flag=True, help="The bytes as they came, not the text.")
+def show(url: str, raw: bool) -> None:
+    """Print what was read of URL."""
+    from venus_edge import runtime
+
+    with runtime.page_cache(Directories.from_environment()) as kept:
+        copy = kept.find(url)
+        body = kept.body(copy.key) if copy is not None else None
+    if copy is None or body is None:
+        raise UsageError(NOT_THERE.format(url))
+    if raw:
+        click.echo(body, nl=False)
+    else:
+        click.echo(copy.said)
+
+
+@cache.command()
+@click.argument("url")
+def rm(url: str) -> None:
+    """Remove the page of URL."""
+    from venus_edge import runtime
+
+    with runtime.page_cache(Directories.from_environment()) as kept:
+        copy = kept.find(url)
+        if copy is None or not kept.remove(copy.key):
+            raise UsageError(NOT_THERE.format(url))
+
+
+@cache.command()
+@click.confirmation_option("-y", "--yes", prompt="Remove every page and search?", help="Do not ask.")
+def clear() -> None:
+    """Remove every page and every search."""
+    from venus_edge import runtime
+
+    with runtime.page_cache(Directories.from_environment()) as kept:
+        kept.clear()
+
+
+@cache.command()
+def stats() -> None:
+    """Print how much is kept."""
+    from venus_edge import runtime
+
+    with runtime.page_cache(Directories.from_environment()) as kept:
+        found = kept.stats()
+    click.echo(f"{found.pages:,} pages, {found.bytes / 1e6:,.1f} MB, {found.searches:,} searches")
+
+
+@cache.command()
+@click.argument("file", type=FILE)
+def export(file: Path) -> None:
+    """Copy everything into a new FILE, for a machine without a network."""
+    from venus_edge import runtime
+
+    if file.exists():
+        raise UsageError(f"{file} is there already; name a new file")
+    with runtime.page_cache(Directories.from_environment()) as kept:
+        if not kept.export(file):
+            raise StorageError(f"the cache cannot be copied into {file}: {kept.trouble}")
+
+
+@cache.command("import")
+@click.argument("file", type=FILE)
+def take_in(file: Path) -> None:
+    """Add what an exported FILE has newer."""
+    from venus_edge import runtime
+
+    with runtime.page_cache(Directories.from_environment()) as kept:
+        added = kept.take_in(file)
+    if added < 0:
+        raise StorageError(f"{file} is not an export of this program's cache, or is damaged")
+    click.echo(f"{added:,} pages and searches added", err=True)

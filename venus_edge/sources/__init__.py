@@ -5,7 +5,7 @@ a result for the model.
 
     address.py    URL as written -> Address; which IP addresses are public      (pure)
     gate.py       policy, checked and pinned connections, ledger
-    http.py       Address -> Response, within limits                            encodings.py gzip, br ... -> bytes (pure)
+    http.py       Address -> Response, within limits                            encodings.py gzip, br -> bytes (pure)
     pace.py       turns: a pause at each host, so many at once                  deadline.py  work under a deadline
     cache.py      pages and results on disk                                     freshness.py headers -> how long (pure)
     extract.py    bytes -> Extracted: charset.py, kinds.py, metadata.py, prune.py, markdown.py, notpage.py (phrases.py)

@@ -21,6 +21,7 @@ from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 from venus_edge.sources import freshness
+from venus_edge.sources.address import parse
 from venus_edge.sources.extract import Extracted
 from venus_edge.sources.http import Response
 from venus_edge.values import Failure, Hit, Trouble
@@ -69,6 +70,11 @@ class Copy:
     def conditions(self) -> dict[str, str]:
         """The headers that ask whether it is still the page."""
         return freshness.conditions(dict(self.headers))
+
+    @property
+    def said(self) -> str:
+        """The text of the page, or why it has none."""
+        return self.extracted.detail if isinstance(self.extracted, Failure) else self.extracted.text
 
     def header(self, name: str) -> str:
         return dict(self.headers).get(name, "")
@@ -215,6 +221,11 @@ class Cache:
             return tuple(_line(row) for row in rows)
 
         return self._safely(read, ())
+
+    def find(self, written: str) -> Copy | None:
+        """The copy of an address as a person writes it."""
+        address = parse(written)
+        return None if isinstance(address, Failure) else self.get(address.url, 0.0)
 
     def export(self, file: Path) -> bool:
         """Copies everything into a new file, for another machine to take in. False: `trouble` says why not."""
