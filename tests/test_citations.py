@@ -15,7 +15,6 @@ from venus_edge.citations.cite import cite, texts_read
 from venus_edge.values import Evidence, Failure, Found, Hit, Page, PageReading, ToolResult, Trouble
 
 PAIRS = Path(__file__).parent / "data" / "citations.jsonl"
-DEMO = Path(__file__).resolve().parents[1] / "venus_edge" / "demo" / "corpus"
 URL = "https://atlas.example/kerrin"
 KERRIN = Text(
     URL,
@@ -79,30 +78,22 @@ def test_supported_is_right_and_complete_to_nine_tenths(half: int) -> None:
 # -- the rule ---------------------------------------------------------------------------------------------------------
 
 
-def demo_pages() -> list[Text]:
-    """The demo's pages as plain text."""
-    pages = []
-    for path in sorted(DEMO.glob("*.html")):
-        html = path.read_text(encoding="utf-8")
-        body = re.sub(r"<(?:script|style|title)\b.*?</(?:script|style|title)>|<[^>]+>", " ", html, flags=re.S)
-        pages.append(Text(path.stem, path.stem, re.sub(r"[ \t]+", " ", body).strip()))
-    return pages
+@pytest.mark.parametrize("pair", pairs(), ids=lambda pair: pair.claim)
+def test_every_sentence_of_a_page_stands_in_that_page(pair: Pair) -> None:
+    page = Text(URL, pair.title, pair.passage)
+    assert {c.mark for c in cite(pair.passage, [page]).sentences} == {"supported"}
 
 
-def test_a_sentence_of_a_page_stands_in_that_page_and_with_another_number_it_does_not() -> None:
-    pages = demo_pages()
-    sentences = [s.strip() + "." for page in pages for s in page.text.split(".") if s[-1:].isdigit() or " metres" in s]
-    sentences = [" ".join(s.split()) for s in sentences if "garden" in s.lower() or "windmill" in s.lower()]
-    changed = ["".join("8642097531"[int(c)] if c.isdigit() else c for c in s) for s in sentences]
-    assert len(sentences) >= 5
-    for true, false in zip(sentences, changed, strict=True):
-        assert [c.mark for c in cite(true, pages).sentences] == ["supported"], true
-        assert "supported" not in [c.mark for c in cite(false, pages).sentences], false
+@pytest.mark.parametrize("pair", [p for p in pairs() if re.search(r"\d", p.claim)], ids=lambda pair: pair.claim)
+def test_with_another_number_nothing_is_supported(pair: Pair) -> None:
+    changed = re.sub(r"\d", lambda digit: str((int(digit[0]) + 3) % 10), pair.claim)
+    marks = {c.mark for c in cite(changed, [Text(URL, pair.title, pair.passage)], pair.question).sentences}
+    assert "supported" not in marks
 
 
 def test_a_number_that_no_passage_has_forbids_supported_and_is_named() -> None:
     [citation] = cite("The Kerrin Point Lighthouse was first lit in 1961.", [KERRIN]).sentences
-    assert (citation.mark, citation.reasons) == ("partly", ("1961 is not there",))
+    assert (citation.mark, citation.reasons) == ("partly", ("1961 is not in the passage",))
 
 
 def test_a_quote_is_the_passage_at_its_offsets() -> None:

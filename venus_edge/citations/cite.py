@@ -9,13 +9,13 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from venus_edge import terms
-from venus_edge.citations import Citation, Citations, Quote, Text, UnreadUrl, clauses
+from venus_edge.citations import Citation, Citations, Mark, Quote, Text, UnreadUrl, clauses
 from venus_edge.citations.clauses import Clause, Unit
 from venus_edge.citations.judge import Finding, is_anaphoric, judge, keys
 from venus_edge.values import Evidence, PageReading, ToolResult
@@ -102,10 +102,15 @@ def _claims(answer: str, asked: Sequence[Clause], names: frozenset[str]) -> Iter
     for start, end in terms.sentences(answer):
         if any(begin <= start < stop for begin, stop in fences) or _says_nothing(answer, start, end):
             continue
-        found = clauses.read(_OPENING.sub(" ", unmarked(answer[start:end])), names)
+        found = clauses.read(_OPENING.sub(" ", unmarked(_cells_apart(answer[start:end]))), names)
         if any(not unit.is_weak for clause in found for unit in clause.units) or any(c.amounts for c in found):
             is_bare = _is_bare(found) and bool(asked)
             yield _Claim(start, end, (_joined(found, asked),) if is_bare else found, is_bare)
+
+
+def _cells_apart(text: str) -> str:
+    """A table row with marks between its cells: each is a clause, said of the first."""
+    return re.sub(r"(?<=.)\|(?=.)", ";", text.strip("|")) if text.startswith("|") else text
 
 
 def _says_nothing(answer: str, start: int, end: int) -> bool:
@@ -177,12 +182,12 @@ class _Library:
 
     def candidates(self, text: str) -> list[int]:
         """The sentences that share most with a text, rare words first; the earlier of equals."""
-        scores: Counter[int] = Counter()
+        scores: dict[int, float] = defaultdict(float)
         for term in dict.fromkeys(terms.content_terms(text)):
             having = self._having.get(term, ())
             weight = math.log(1 + len(self._places) / (1 + len(having)))
             for number in having:
-                scores[number] += weight  # type: ignore[assignment]  # a Counter of floats
+                scores[number] += weight
         return heapq.nsmallest(_CANDIDATES, scores, key=lambda number: (-scores[number], number))
 
     def _clauses(self, number: int) -> tuple[Clause, ...]:
@@ -234,8 +239,8 @@ def _cited(claim: _Claim, library: _Library) -> Citation:
     finding, number = whole
     if max(finding.coverage, finding.topic) < _PARTLY:
         return Citation(claim.start, claim.end, "not found", (), ("nothing that was read speaks of it",))
-    mark = "supported" if finding.is_support else "partly"
-    return Citation(claim.start, claim.end, mark, (_quote(number, library),), finding.reasons)  # type: ignore[arg-type]
+    mark: Mark = "supported" if finding.is_support else "partly"
+    return Citation(claim.start, claim.end, mark, (_quote(number, library),), finding.reasons)
 
 
 def _best(claim: Sequence[Clause], library: _Library, is_bare: bool = False) -> _Best | None:

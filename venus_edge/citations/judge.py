@@ -113,15 +113,15 @@ def _missing(claim: Sequence[Clause], view: _View, is_bare: bool) -> Iterator[st
         yield "the passage does not say what of"
     for amount in (amount for clause in claim for amount in clause.amounts):
         if not any(numbers.same(amount, read) for read in view.amounts()):
-            yield f"{amount.text} is not there"
+            yield f"{amount.text} is not in the passage"
     for unit in units:
         strict = unit.kind != "word" or lexicon.SUPERLATIVE.match(unit.text.lower())
         if strict and not stands(unit, view.bag):
-            yield f"{unit.text} is not there"
+            yield f"{unit.text} is not in the passage"
     words = [unit for unit in units if unit.kind == "word"]
     absent = [unit.text for unit in words if not stands(unit, view.bag)]
     if len(words) - len(absent) < (_ENOUGH_OF_QUESTION if is_bare else _ENOUGH) * len(words):
-        yield from (f"{text} is not there" for text in absent)
+        yield from (f"{text} is not in the passage" for text in absent)
 
 
 def _coverage(claim: Sequence[Clause], view: _View) -> tuple[float, float]:
