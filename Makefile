@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests bench-plan clean
+.PHONY: demo test format lint types tests bench-plan bench-engine clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -27,6 +27,10 @@ tests: $(VENV)/with-tests
 # What the planner predicts beside what llama.cpp reports, for three models; fails where one is more than 3% off.
 bench-plan: $(VENV)/with-tests
 	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.plan
+
+# The engine beside bare loops and other programs, in ratios. ARGS: MODEL.gguf --small SMALL.gguf --server llama-server
+bench-engine: $(VENV)/with-tests
+	$(BIN)/python -m tests.bench.engine $(ARGS)
 
 format: $(VENV)/with-tests
 	$(BIN)/ruff format .

@@ -1,10 +1,10 @@
 """How fast the engine is beside what it is made of: ratios of pairs measured in turn, because a machine is never quiet.
 
-    python -m tests.bench.engine MODEL.gguf [--small SMALL.gguf] [--server llama-server] [--pairs 5]
+    python -m tests.bench.engine [MODEL.gguf] [--small SMALL.gguf] [--server llama-server] [--pairs 5]
 
-MODEL is what decode, prefill, batches and snapshots are measured on (the real geometry: tests/bench/geometry.py), SMALL
-a small model that can write (SmolLM2-135M) for the long turn and the twenty turns beside other programs. A row without
-its file or program is left out.
+MODEL is what decode, prefill, batches and snapshots are measured on: without one a file of the real geometry and no
+weights (`geometry`), which costs the same. SMALL is a small model that can write (SmolLM2-135M), for the long turn and
+the twenty turns beside other programs. A row without its file or program is left out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tests.bench import geometry
 from tests.bench.others import ChatCompletion, OurSlice, ServerSlice, long_completion
 from venus_edge import guards
 from venus_edge.agent import CALLS
@@ -270,7 +271,7 @@ def rows(arguments: argparse.Namespace) -> Iterator[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path)
+    parser.add_argument("model", type=Path, nargs="?")
     parser.add_argument("--small", type=Path, help="a small model that can write")
     parser.add_argument("--server", type=Path, help="llama-server of the same llama.cpp")
     parser.add_argument("--pairs", type=int, default=5)
@@ -278,10 +279,13 @@ def main() -> None:
     parser.add_argument("--prefill", type=int, default=512)
     parser.add_argument("--depths", default="0,8000", help="tokens of context at which decode is measured")
     parser.add_argument("--kv", default="q8_0", help="KV type")
+    arguments = parser.parse_args()
     sys.stdout.write(f"{'':58} {'median':>8}  {'spread':18} {'wanted':9}\n")
-    for row in rows(parser.parse_args()):
-        sys.stdout.write(f"{row}\n")
-        sys.stdout.flush()
+    with tempfile.TemporaryDirectory() as folder:
+        arguments.model = arguments.model or geometry.write(Path(folder) / "qwen3-4b-q4_k_m.gguf", with_vocabulary=True)
+        for row in rows(arguments):
+            sys.stdout.write(f"{row}\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A GGUF file with the real Qwen3-4B geometry at Q4_K_M and no weights: its data is a hole in the file.
 
-In: a path. Out: a file of 2.5 GB that takes a few hundred kB of disk and gives the same buffers as the real one. It
-computes nothing worth reading.
+In: a path. Out: a file of 2.5 GB that takes a few hundred kB of disk and gives the same buffers as the real one; with a
+vocabulary also the same work. It computes nothing worth reading.
 """
 
 from __future__ import annotations
@@ -12,13 +12,21 @@ from typing import Any
 import gguf
 import numpy as np
 
+from tests.engine import vocabulary
+
 LAYERS, WIDTH, FFN, HEADS, KV_HEADS, HEAD, ROWS = 36, 2560, 9728, 32, 8, 128, 151_936
 
 
-def write(path: Path) -> Path:
-    """Writes the file. The types are those that llama.cpp's quantizer chooses for Q4_K_M."""
+def write(path: Path, with_vocabulary: bool = False) -> Path:
+    """Writes the file. The types are those that llama.cpp's quantizer chooses for Q4_K_M. An engine opens it only with
+    the vocabulary, which takes a few seconds to make."""
     writer = gguf.GGUFWriter(path, "qwen3")
     _add_metadata(writer)
+    if with_vocabulary:
+        vocabulary.add_vocabulary(writer, vocabulary.FULL, ROWS)
+    else:
+        writer.add_tokenizer_model("no_vocab")
+        writer.add_vocab_size(ROWS)
     four, six, full = gguf.GGMLQuantizationType.Q4_K, gguf.GGMLQuantizationType.Q6_K, gguf.GGMLQuantizationType.F32
     _add(writer, "token_embd.weight", six, ROWS, WIDTH)
     _add(writer, "output_norm.weight", full, WIDTH)
@@ -58,8 +66,6 @@ def _add_metadata(writer: Any) -> None:
     writer.add_value_length(HEAD)
     writer.add_layer_norm_rms_eps(1e-6)
     writer.add_rope_freq_base(5_000_000.0)
-    writer.add_tokenizer_model("no_vocab")
-    writer.add_vocab_size(ROWS)
 
 
 def _more_bits(layer: int) -> bool:

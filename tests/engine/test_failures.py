@@ -8,6 +8,8 @@ from pathlib import Path
 import gguf
 import pytest
 
+from tests.engine.conftest import TEMPLATE
+from tests.engine.vocabulary import write_model
 from venus_edge.engine import options
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
@@ -69,6 +71,12 @@ def test_another_architecture_is_named(tmp_path: Path) -> None:
     writer.write_tensors_to_file()
     writer.close()
     assert "of the kind quantumbrain" in str(complaint(path))
+
+
+def test_a_model_without_a_tokenizer_is_refused_where_llama_cpp_would_end_the_process(tmp_path: Path) -> None:
+    error = complaint(write_model(tmp_path / "mute.gguf", TEMPLATE, count=0))
+    assert isinstance(error, ModelError)
+    assert "carries no tokenizer" in str(error)
 
 
 def test_a_part_of_a_split_model_names_the_first(tmp_path: Path, model_file: Path) -> None:

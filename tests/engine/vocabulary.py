@@ -67,7 +67,7 @@ def _letters() -> dict[int, str]:
     return {byte: chr(byte) for byte in kept} | {byte: chr(256 + i) for i, byte in enumerate(others)}
 
 
-def _add_vocabulary(writer: Any, count: int, pad_to: int) -> int:
+def add_vocabulary(writer: Any, count: int, pad_to: int) -> int:
     letters = _letters()
 
     def spelled(token: bytes) -> str:
@@ -103,9 +103,15 @@ def write_vocabulary(path: Path, count: int = FULL) -> Path:
     """A GGUF that holds a vocabulary and nothing else; open it with vocab_only."""
     writer = gguf.GGUFWriter(path, "qwen3")
     _add_geometry(writer, Geometry())
-    _add_vocabulary(writer, count, PADDED if count == FULL else 0)
+    add_vocabulary(writer, count, PADDED if count == FULL else 0)
     _close(writer)
     return path
+
+
+def _add_none(writer: Any, rows: int = 64) -> int:
+    writer.add_tokenizer_model("no_vocab")
+    writer.add_vocab_size(rows)
+    return rows
 
 
 @dataclass(frozen=True)
@@ -134,10 +140,10 @@ def _add_geometry(writer: Any, size: Geometry) -> None:
 
 
 def write_model(path: Path, template: str, count: int = 1_024, size: Geometry = Geometry(), seed: int = 0) -> Path:
-    """A Qwen3 with random weights: it writes nonsense, but differently for every prompt."""
+    """A Qwen3 with random weights: it writes nonsense, but differently for every prompt. `count` 0: no tokenizer."""
     writer = gguf.GGUFWriter(path, "qwen3")
     _add_geometry(writer, size)
-    rows = _add_vocabulary(writer, count, 0)
+    rows = add_vocabulary(writer, count, 0) if count else _add_none(writer)
     writer.add_chat_template(template)
     random = np.random.default_rng(seed)
 

@@ -56,6 +56,11 @@ def _is_instead(head: bytes) -> str:
     return f"is not a GGUF model: {_REMEDY}"
 
 
+def without_tokenizer(path: Path) -> ModelError:
+    """The error for a file that llama.cpp loads, and whose tokens it then cannot name."""
+    return ModelError(f"{path} carries no tokenizer: convert it again, with the tokenizer's files beside the weights")
+
+
 def failed(path: Path, complaint: str) -> ModelError:
     """The error for a file that llama.cpp would not load, by its own last words."""
     unknown = re.search(r"unknown model architecture: '?([\w.-]+)", complaint)

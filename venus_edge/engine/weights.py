@@ -25,6 +25,12 @@ class Weights:
             self.pointer = self.lib.llama_model_load_from_file(os.fsencode(path), params)
         if not self.pointer:
             raise modelfile.failed(path, library.complaints.first)
+        kind = self.lib.llama_vocab_type(self.lib.llama_model_get_vocab(self.pointer))
+        if (
+            kind == self.lib.LLAMA_VOCAB_TYPE_NONE
+        ):  # llama.cpp would end the process at the first question about a token
+            self.close()
+            raise modelfile.without_tokenizer(path)
 
     @property
     def metadata(self) -> dict[str, str]:
