@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -101,17 +100,40 @@ def test_the_demo_command_lists_the_questions() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_ctrl_c_exits_130_and_the_session_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seen", ["Question: ", "[1] attempt 1 dropped"])
+def test_ctrl_c_exits_130_and_the_session_says_so(tmp_path: Path, seen: str) -> None:
     environment = {**os.environ, "VENUS_DATA_DIR": str(tmp_path / "data")}
-    command = [sys.executable, "-m", "venus_edge", "run", "--demo", "--temperature", "2", "why? " * 50]
+    wild = ["--temperature", "5", "--no-grammar"]  # never an answer, so the run is still on when the signal comes
+    command = [sys.executable, "-m", "venus_edge", "run", "--demo", "--seed", "1", *wild, "why? " * 50]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("Question: "):
-            break
-    time.sleep(0.2)
+    shown = next(line for line in process.stderr if line.startswith(seen))
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=60)
-    assert process.returncode == 130, rest
+    assert (process.returncode, "interrupted: " in rest) == (130, True), shown + rest
     (session,) = (tmp_path / "data" / "sessions").glob("*.jsonl")
     assert json.loads(session.read_text().splitlines()[-1])["result"]["termination"] == "interrupted"
+
+
+def test_the_shipped_gguf_is_what_the_converter_makes_of_the_checkpoint(tmp_path: Path) -> None:
+    made = tmp_path / "venus-tiny.gguf"
+    checkpoint = Path(__file__).parent / "data" / "venus-tiny"
+    command = ["convert", str(checkpoint), "--outtype", "bf16", "--out", str(made), "--name", "venus-tiny"]
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == 0, result.output
+    assert made.read_bytes() == (demo.HERE / "venus-tiny.gguf").read_bytes()
+
+
+def test_a_demo_run_opens_no_socket() -> None:
+    code = (
+        "import sys\n"
+        "def hook(event, args):\n"
+        "    if event.startswith('socket.'):\n"
+        "        raise RuntimeError(event)\n"
+        "sys.addaudithook(hook)\n"
+        "from venus_edge.cli import cli\n"
+        "cli(['run', '--demo', '-q'], standalone_mode=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Connections: none; 0 bytes left this machine" in done.stderr

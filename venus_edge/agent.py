@@ -8,7 +8,7 @@ screen; what a run has said is in its events.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -100,10 +100,14 @@ class Agent:
         self._config = config
         self._clock = clock
 
-    def run(self, question: str) -> Iterator[Event]:
-        """The events of one run; the last is `Finished`. Ctrl-C gives a `Finished` too, and is raised again."""
+    def run(self, question: str, *first: Event) -> Generator[Event, None, None]:
+        """The events of one run, those given as `first` before its own; the last is `Finished`.
+
+        KeyboardInterrupt, raised below or thrown in, gives a `Finished` too, and is raised again.
+        """
         state = _State(question, list(prompt.opening(question, self._config.today)), self._clock())
         try:
+            yield from first
             termination = yield from self._research(state)
         except ContextFull as error:
             yield Failed(state.turns, str(error))

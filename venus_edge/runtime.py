@@ -65,8 +65,8 @@ class Runtime:
 
     def events(self, question: str, session: str = "") -> Generator[Event, None, None]:
         """One run, from its first event to `Finished`. KeyboardInterrupt, thrown in, ends it with its record."""
-        yield RunStarted(question, self.spec.name, self.spec.dialect, self.engine.n_ctx, self.seed, session)
-        yield from self.agent.run(question)
+        started = RunStarted(question, self.spec.name, self.spec.dialect, self.engine.n_ctx, self.seed, session)
+        return self.agent.run(question, started)
 
     def hosts(self) -> list[dict[str, object]]:
         """What left the machine: each host with its connections and the bytes up and down."""

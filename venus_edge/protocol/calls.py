@@ -89,7 +89,7 @@ def _innermost(arguments: Value) -> Value:
 
 
 def _unquoted(text: str) -> str:
-    """What a JSON string that was encoded twice holds; else the text. For whole arguments only: a query may be quoted."""
+    """What a JSON string that was encoded twice holds, else the text. Not for queries: those may be quoted."""
     try:
         inner = _JSON.decode(text) if text.strip().startswith('"{') else text
     except ValueError:

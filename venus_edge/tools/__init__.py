@@ -10,7 +10,6 @@ from typing import Protocol
 
 from venus_edge.values import Evidence, Failure, Found, Page, ToolCall, ToolResult
 
-
 MOST = 5  # queries or addresses done of one call: the released runs have one, and a reply must fit into the window
 
 
