@@ -29,7 +29,7 @@ def test_a_flag_outweighs_a_variable_and_a_variable_the_file(tmp_path: Path) -> 
 
 def test_without_any_of_them_everything_is_the_default(tmp_path: Path) -> None:
     found = resolved(tmp_path)
-    assert found.settings == Settings(directories=found.settings.directories)
+    assert found.settings == Settings(directories=found.settings.directories, services=found.settings.services)
     assert set(found.origins.values()) == {"default"}
 
 
@@ -49,7 +49,8 @@ def test_every_key_can_be_said_in_the_file_and_in_the_environment(tmp_path: Path
         "model": '"m"', "corpus": '["a", "/b"]', "dialect": '"sft"', "context": "4096", "kv_type": '"q8_0"',
         "gpu_layers": "12", "threads": "3", "seed": "7", "temperature": "0.5", "reader": '"model"', "results": "5",
         "max_turns": "9", "max_minutes": "1.5", "max_tokens": "800", "grammar": "false",
-        "offline": "true", "allow_hosts": '["x", "y"]',
+        "engine": '"http://x"', "offline": "true", "allow_hosts": '["x", "y"]', "search": '"ddgs"', "region": '"de-de"',
+        "robots": "true", "user_agent": '"me"',
         "date": '"2026-03-01"',
     }  # fmt: skip
     assert list(written) == [key.name for key in config.KEYS]
@@ -60,6 +61,11 @@ def test_every_key_can_be_said_in_the_file_and_in_the_environment(tmp_path: Path
     assert (by_file.corpus, by_file.max_seconds, by_file.gpu_layers) == ((tmp_path / "a", Path("/b")), 90.0, "12")
     for key in config.KEYS:
         assert getattr(by_file, key.field) == getattr(by_variable, key.field)
+
+
+def test_a_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
+    rows = resolved(tmp_path, VENUS_ENGINE="http://me:s3cr3t@server:8080").rows()
+    assert ("engine", "http://***@server:8080", "VENUS_ENGINE") in rows
 
 
 def test_an_unknown_key_lists_the_known_ones(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ meant. Nothing is read at import.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from venus_edge.errors import UsageError
-from venus_edge.settings import Directories, Settings
+from venus_edge.settings import Directories, Services, Settings
 from venus_edge.values import DialectName
 
 FILE = "config.toml"
@@ -138,8 +139,13 @@ KEYS = (
     Key("max_minutes", "max_seconds", _minutes, "minutes before the answer is asked for"),
     Key("max_tokens", "max_tokens", _whole, "tokens of conversation before the answer is asked for"),
     Key("grammar", "grammar", _switch, "keep tool calls well formed while they are written"),
+    Key("engine", "engine", _text, "address of the llama-server or vLLM that runs the model"),
     Key("offline", "offline", _switch, "open no connection whatever"),
     Key("allow_hosts", "allow_hosts", _list, "private hosts that visits may reach"),
+    Key("search", "search", _text, "order of search services"),
+    Key("region", "region", _text, "market of searches, like de-de"),
+    Key("robots", "robots", _switch, "leave out pages that a site's robots.txt names"),
+    Key("user_agent", "user_agent", _text, "what pages are told of who asks"),
     Key("date", "date", _text, "the date the model is told"),
 )  # fmt: skip
 _NAMES = {key.name: key for key in KEYS}
@@ -163,7 +169,8 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str] = os.enviro
     for key in KEYS:
         if key.field in given:
             origins[key.name] = FLAG
-    return Resolved(Settings(directories=directories, **{**values, **given}), origins)
+    services = Services.from_environment(environment)
+    return Resolved(Settings(directories=directories, services=services, **{**values, **given}), origins)
 
 
 def settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
@@ -202,4 +209,6 @@ def _read(key: Key, value: Any, base: Path, where: str) -> Any:
 def _shown(key: Key, value: Any) -> Any:
     if key.read is _minutes and value is not None:
         return value / 60
+    if key.field == "engine":
+        return re.sub(r"//[^/@]*@", "//***@", value)  # a password in an address is shown to nobody
     return [str(part) for part in value] if isinstance(value, tuple) else value

@@ -13,7 +13,7 @@ from tests.engine.vocabulary import write_model
 from tests.support.loopback_hub import LoopbackHub, serving
 from venus_edge import registry
 from venus_edge.cli.app import cli
-from venus_edge.cli.models import meter_line
+from venus_edge.cli.models import meter_line, offer_line
 from venus_edge.hub import Progress
 
 SPEC = registry.load()["dr-venus-4b-rl"]
@@ -118,6 +118,30 @@ def test_every_wrong_file_is_named_for_what_it_is(tmp_path: Path, data: bytes, s
 def test_the_meter_tells_share_rate_and_time_left() -> None:
     line = meter_line(Progress("f", 600_000_000, 1_000_000_000, resumed=200_000_000, seconds=4.0))
     assert line == " 60%  600 MB  100.0 MB/s  0:04 left  (went on at 200 MB)  "
+
+
+def test_a_first_run_in_a_script_prints_the_one_line_that_gets_the_model() -> None:
+    result = invoke("run", "a question")
+    assert result.exit_code == 1
+    assert "get it with: venus-edge models pull dr-venus-4b-rl" in result.output
+
+
+def test_a_first_run_on_a_terminal_offers_size_and_time() -> None:
+    assert offer_line(SPEC) == (
+        "DR-Venus 4B (RL) is not on this machine. Fetch it now: 2.5 GB, about 7 minutes at 50 Mbit/s?"
+    )
+
+
+def test_the_time_of_a_run_is_told_by_a_measured_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VENUS_CACHE_DIR", str(tmp_path))
+    result = invoke("plan", "--model", "venus-tiny", "--time")
+    assert result.output.splitlines()[-1].startswith("Time      a run takes about ")
+    assert (tmp_path / "speed.json").is_file()
+
+
+def test_a_window_beyond_the_models_own_is_refused() -> None:
+    result = invoke("plan", "--model", "venus-tiny", "--context", "5000")
+    assert (result.exit_code, "is beyond the 4,096 that this model was made for" in result.output) == (2, True)
 
 
 def test_a_plan_for_a_described_machine_is_a_table_or_json() -> None:

@@ -16,6 +16,7 @@ from venus_edge.settings import Directories
 if TYPE_CHECKING:
     from venus_edge.hub import Listing, Progress
     from venus_edge.registry import ModelSpec
+    from venus_edge.settings import Settings
 
 
 @click.group()
@@ -79,6 +80,27 @@ def pull(name: str, quant: str, convert: bool) -> None:
     files = hub.choose(found.files, wanted, spec.gguf_repo)
     click.echo(f"{files[0].name}, {sum(file.size for file in files) / 1e9:.2f} GB, from {spec.gguf_repo}", err=True)
     click.echo(_fetch(found, files)[0])
+
+
+def offer(settings: Settings) -> None:
+    """On a terminal, a model that is not here is offered with its size and time; elsewhere the run's error says how."""
+    from venus_edge import hub, runtime
+
+    if settings.engine or settings.offline or hub.offline() or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    spec = runtime.spec_of(settings)
+    missing = spec.gguf_repo and not hub.here(spec, settings.directories.models)
+    if missing and click.confirm(offer_line(spec), default=True, err=True):
+        click.get_current_context().invoke(pull, name=spec.name)
+
+
+def offer_line(spec: ModelSpec) -> str:
+    """The question of the first run."""
+    minutes = spec.size_gb * 8_000 / 50 / 60  # at 50 Mbit/s
+    return (
+        f"{spec.title} is not on this machine. Fetch it now: {spec.size_gb:.1f} GB, about {minutes:.0f} minutes at "
+        "50 Mbit/s?"
+    )
 
 
 def _wanted(spec: ModelSpec, quant: str, sizes: dict[str, int]) -> str:

@@ -26,12 +26,19 @@ if TYPE_CHECKING:
 @click.option("--memory", metavar="8G", help="Plan for a machine with this much memory instead of this one.")
 @click.option("--gpu-memory", metavar="6G", help="... and with a card of this much.")
 @click.option("--apple", is_flag=True, help="... whose GPU shares the memory, as Apple's do.")
+@click.option("--time", "timed", is_flag=True, help="Measure the speed here: how long does a run take?")
 @click.option("--ladder", is_flag=True, help="Print what usual machines get, as a Markdown table.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def plan(
-    quant: str | None, memory: str | None, gpu_memory: str | None, apple: bool, ladder: bool, as_json: bool,
+    quant: str | None,
+    memory: str | None,
+    gpu_memory: str | None,
+    apple: bool,
+    timed: bool,
+    ladder: bool,
+    as_json: bool,
     **given: object,
-) -> None:  # fmt: skip
+) -> None:
     """Say how a model would be opened: window, KV type, GPU layers, memory; and what is given up for it.
 
     \b
@@ -42,19 +49,44 @@ def plan(
     from venus_edge import runtime
     from venus_edge.config import settings as configured
     from venus_edge.fit import planner
+    from venus_edge.settings import check
 
     if ladder:
         click.echo(planner.ladder())
         return
     settings = configured(given)
+    check(settings)
     spec = runtime.spec_of(settings)
     model = _model(spec, settings, quant)
+    _check_window(settings.n_ctx, model.shape.n_ctx_train)
     machine = _machine(memory, gpu_memory, apple)
     wishes = runtime.wishes(spec, settings)
     chosen = planner.plan(model, machine, replace(wishes, quant=quant))
     click.echo(json.dumps(_record(chosen, machine)) if as_json else _table(chosen, machine))
     if not chosen.fits:
         raise SystemExit(1)
+    if timed:
+        click.echo(_time(spec, settings, chosen), err=as_json)
+
+
+def _time(spec: ModelSpec, settings: Settings, chosen: Plan) -> str:
+    """How long a run takes here, by the model's speed; it is measured where it never was."""
+    from venus_edge import hub, runtime
+    from venus_edge.fit import speed
+
+    path = hub.locate(spec, settings.directories.models)
+    small = replace(chosen, n_ctx=min(chosen.n_ctx, 2_048), n_ctx_reading=0)
+    found = speed.of_model(path, small, runtime.options(small, settings), settings.directories.cache)
+    took = speed.estimate(found, spec.dialect, spec.reader == "model")
+    return f"Time      a run takes {took} (reads {found.prefill:.0f} tokens/s, writes {found.decode:.1f})"
+
+
+def _check_window(asked: int | None, trained: int) -> None:
+    if asked and 0 < trained < asked:
+        raise UsageError(
+            f"a window of {asked:,} tokens is beyond the {trained:,} that this model was made for: give --context "
+            f"{trained} or less"
+        )
 
 
 def _model(spec: ModelSpec, settings: Settings, quant: str | None) -> Model:

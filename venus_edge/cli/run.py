@@ -92,12 +92,14 @@ def run(
     venus-edge run "..." --engine http://127.0.0.1:8080
     """
     from venus_edge import config, runtime
+    from venus_edge.cli import models
 
     seconds = max_minutes * 60 if max_minutes is not None else None
     settings = config.settings({**_flags(ctx, given), "max_seconds": seconds})
     if demo:
         settings = runtime.demo(settings)
     question = _question(question, demo)
+    models.offer(settings)
     view = _view(quiet)
     with contextlib.ExitStack() as stack:
         ready = stack.enter_context(runtime.prepare(settings, view.note))

@@ -194,6 +194,9 @@ def clock(today: date) -> Finding:
 
 def _model(settings: Settings, patient: Patient) -> Iterator[Finding]:
     """The file, whether it fits, and one turn of it; each only if the one before it is sound."""
+    if settings.engine:
+        yield Finding("model", "skip", f"a server runs it: {_without_password(settings.engine)}")
+        return
     try:
         spec = runtime.spec_of(settings)
         path = hub.locate(spec, settings.directories.models)

@@ -1,0 +1,146 @@
+"""MODEL + MACHINE -> TOKENS A SECOND -> MINUTES. Measured once and kept; the estimate is pure.
+
+In: an open engine's work on a passage of tokens; the shape of the released runs. Out: a Speed in a file of the cache
+directory, an Estimate. It says how long research takes here, not how long a question deserves.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from venus_edge.engine import Engine, Request, Sampling
+from venus_edge.engine.options import EngineOptions
+from venus_edge.fit.planner import Plan
+from venus_edge.protocol import Piece, Trust
+from venus_edge.values import DialectName
+
+PREFILL, DECODE = 512, 24  # tokens that are measured: some seconds of a 4B model on two cores
+_TEXT = "The tide gauge of Brest has recorded the level of the sea since the year 1807. "
+FILE = "speed.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Tokens a second: reading a prompt, writing."""
+
+    prefill: float
+    decode: float
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a run takes: tokens of the whole conversation, those generated of it, pages read by the model."""
+
+    conversation: int
+    generated: int
+    pages: int
+
+
+# The shortest, the mean and the longest of the released runs (PROTOCOL section 6). What the mean ones generated goes by
+# the share of the assistant's characters in ten of them, 21% and 28%; pages are their visits.
+SHAPES: dict[str, tuple[Shape, Shape, Shape]] = {
+    "rl": (Shape(54_035, 10_012, 6), Shape(79_907, 17_000, 9), Shape(130_235, 29_851, 15)),
+    "sft": (Shape(19_674, 4_861, 4), Shape(30_911, 7_900, 8), Shape(46_744, 10_055, 12)),
+}
+PAGE_READ, PAGE_WRITTEN = 4_000, 400  # tokens of a page that is read with the model: its prompt, its evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Seconds: the usual run, the shortest and the longest of the released ones."""
+
+    usual: float
+    least: float
+    most: float
+
+    def __str__(self) -> str:
+        return f"about {_minutes(self.usual)} minutes, {_minutes(self.least)} to {_minutes(self.most)}"
+
+
+def estimate(speed: Speed, dialect: DialectName, reads: bool) -> Estimate:
+    """How long a run takes at a speed; `reads`: pages are read by the model."""
+    least, usual, most = (_seconds(speed, shape, reads) for shape in SHAPES.get(dialect, SHAPES["rl"]))
+    return Estimate(usual, least, most)
+
+
+def corrected(before: Estimate, share_done: float, seconds: float) -> Estimate:
+    """The estimate after a share of the usual run took so many seconds; what it says weighs by how much is done."""
+    if share_done <= 0 or seconds <= 0:
+        return before
+    weight = min(1.0, share_done)
+    scale = (1 - weight) + weight * (seconds / share_done) / before.usual
+    return Estimate(before.usual * scale, max(seconds, before.least * scale), max(seconds, before.most * scale))
+
+
+def _seconds(speed: Speed, shape: Shape, reads: bool) -> float:
+    pages = shape.pages if reads else 0
+    read = shape.conversation - shape.generated + pages * PAGE_READ
+    return read / speed.prefill + (shape.generated + pages * PAGE_WRITTEN) / speed.decode
+
+
+def _minutes(seconds: float) -> int:
+    return max(1, round(seconds / 60))
+
+
+# -- measured ---------------------------------------------------------------------------------------------------------
+
+
+def measure(engine: Engine, clock: Callable[[], float] = time.perf_counter) -> Speed:
+    """Reads a passage and writes a few tokens after it. The engine's cache holds the passage afterwards."""
+    ids = engine.tokenize([Piece(_TEXT * (PREFILL // 8), Trust.OUTSIDE)])[:PREFILL]
+    sampling = Sampling(temperature=1.0, seed=1, max_tokens=DECODE)
+    began = clock()
+    written = iter(engine.generate(Request(ids, sampling)))
+    next(written, "")
+    read, before = clock(), engine.stats.generated_tokens
+    for _ in written:
+        pass
+    count = engine.stats.generated_tokens - before
+    return Speed(len(ids) / max(1e-6, read - began), max(1, count) / max(1e-6, clock() - read))
+
+
+def of_model(model: Path, plan: Plan, options: EngineOptions, directory: Path) -> Speed:
+    """The speed of a model opened with these options: as it was measured before, else now."""
+    from venus_edge.engine.llama import LlamaEngine
+
+    name = key(model, plan)
+    if (speed := kept(directory, name)) is None:
+        with closing(LlamaEngine(model, options)) as engine:
+            speed = measure(engine)
+        keep(directory, name, speed)
+    return speed
+
+
+def key(model: Path, plan: Plan) -> str:
+    """What a speed holds for: the file, and how it is opened on this machine."""
+    stat = model.stat()
+    parts = (model.resolve(), stat.st_size, stat.st_mtime_ns, plan.kv_type, plan.gpu_layers, plan.threads)
+    return sha256("|".join(map(str, parts)).encode()).hexdigest()[:16]
+
+
+def kept(directory: Path, name: str) -> Speed | None:
+    """The speed that was measured before, None if there is none that can be read."""
+    try:
+        return Speed(**json.loads((directory / FILE).read_text(encoding="utf-8"))[name])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def keep(directory: Path, name: str, speed: Speed) -> None:
+    """Keeps a speed beside the others; a file that cannot be written only costs the next measurement."""
+    path = directory / FILE
+    try:
+        table = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except (OSError, ValueError):
+        table = {}
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({**table, name: asdict(speed)}), encoding="utf-8")
+    except OSError:
+        return
