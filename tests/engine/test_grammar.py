@@ -6,18 +6,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.engine.replay import RecordedTools
 from tests.protocol.runs import released
-from venus_edge.agent import CALLS
+from venus_edge.agent import CALLS, Agent, Config
 from venus_edge.engine import Request, Sampling, Triggered
 from venus_edge.engine.grammar import Grammar, Lazy, is_open
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
+from venus_edge.engine.scripted import ScriptedEngine
 from venus_edge.engine.vocabulary import Vocabulary
 from venus_edge.errors import EngineError
 from venus_edge.protocol.parse import parse
@@ -165,6 +168,13 @@ def test_without_the_grammar_it_writes_none(wide: LlamaEngine) -> None:
     replies = list(written_calls(wide, CLOSED, None))
     assert len(replies) >= 2
     assert not any(isinstance(parse(f"</think>{text}").action, SearchCall | VisitCall) for text in replies)
+
+
+@pytest.mark.parametrize("armed", [True, False])
+def test_the_agent_arms_it_unless_told_not_to(armed: bool) -> None:
+    engine = ScriptedEngine(["I know.\n</think>\n\n<answer>1807</answer>"])
+    list(Agent(engine, RecordedTools([]), Config(date(2026, 3, 1), grammar=armed)).run("When?"))
+    assert [request.triggered for request in engine.requests] == [CALLS if armed else None]
 
 
 def test_a_grammar_that_is_none_is_refused_before_anything_is_evaluated(engine: LlamaEngine) -> None:
