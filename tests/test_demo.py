@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from venus_edge.cli.app import cli
 from venus_edge.events import Finished, Replied
 from venus_edge.settings import Directories, Settings
 
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 INVENTED, SEED = 20, 77_001  # another seed than the demo corpus's: other names
 
 
@@ -63,6 +65,17 @@ def test_the_answer_is_on_stdout_and_everything_else_on_stderr() -> None:
     assert first.expect in result.stdout
     assert len(result.stdout.splitlines()) == 1
     assert [line for line in ("Question: ", "Sources:", "Session: ") if line not in result.stderr] == []
+
+
+def test_the_readme_shows_the_demo_as_it_is() -> None:
+    result = CliRunner().invoke(cli, ["run", "--demo"])
+    shown = README.partition("<!-- demo -->\n```\n")[2].partition("```")[0]
+    assert masked(result.output) == masked(shown)
+
+
+def masked(text: str) -> list[str]:
+    """The lines without what differs from run to run: seconds, and where the session is."""
+    return [re.sub(r"[\d.]+ s$|(?<=^Session: ).*", "", line) for line in text.splitlines()]
 
 
 def test_every_turn_is_in_the_session_file() -> None:

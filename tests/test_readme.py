@@ -34,8 +34,8 @@ def test_a_command_of_the_readme_is_one_that_the_program_has(command: str) -> No
     context = click.Context(cli)
     while isinstance(target, click.Group) and words and (found := target.get_command(context, words[0])):
         target, words = found, words[1:]
-    if isinstance(target, click.Group):
-        target = cli.get_command(context, "run") or target
+    if isinstance(target, click.Group):  # a group with a default verb
+        target = target.get_command(context, "run" if target is cli else "files") or target
     target.make_context(target.name, words, resilient_parsing=False)
 
 

@@ -2,7 +2,7 @@
 
     python -m tests.tiny.demo_corpus venus_edge/demo
 
-In: the generator of `episodes.py`, held-out names only. Out: `corpus/*.html` and `questions.toml`, always the same.
+In: the generator of `episodes.py`, held-out names only. Out: `atlas/*.html` and `questions.toml`, always the same.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ def pages(count: int, seed: int) -> Iterator[episodes.Page]:
 
 
 def write_corpus(folder: Path, found: list[episodes.Page]) -> None:
-    """One HTML file a page, as a site would serve it."""
+    """One HTML file a page, as a site would serve it; pages of an earlier corpus go."""
     folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.html"):
+        old.unlink()
     for page in found:
         text = PAGE.format(title=page.entity.title, url=page.entity.url, text=html.escape(page.text))
         (folder / f"{page.entity.name}.html").write_text(text, encoding="utf-8")
@@ -65,7 +67,7 @@ def questions(found: list[episodes.Page], count: int, seed: int) -> list[episode
 def main() -> None:
     demo = Path(sys.argv[1])
     found = list(pages(PLACES, SEED))
-    write_corpus(demo / "corpus", found)
+    write_corpus(demo / "atlas", found)
     tables = (f'[[question]]\ntext = "{q.text}"\nexpect = "{q.value}"\n' for q in questions(found, QUESTIONS, SEED))
     (demo / "questions.toml").write_text("\n".join(tables), encoding="utf-8")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 MODEL = "venus-tiny"
 HERE = Path(__file__).resolve().parent
-CORPUS = HERE / "corpus"
+CORPUS = HERE / "atlas"
 
 
 @dataclass(frozen=True, slots=True)
