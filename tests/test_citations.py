@@ -140,6 +140,39 @@ def test_a_heading_a_link_a_table_head_and_code_claim_nothing(answer: str) -> No
     assert all(answer[c.start : c.end].strip("*\n") == "Details" for c in cite(answer, [KERRIN]).sentences)
 
 
+@pytest.mark.parametrize(
+    "answer", ["I will now give the answer.", "Thus, we are done.", "我已找到答案。", "1.", "Yes."]
+)
+def test_what_the_assistant_says_of_itself_claims_nothing(answer: str) -> None:
+    assert cite(answer, [KERRIN]).sentences == ()
+
+
+def test_a_pronoun_stands_for_the_subject_of_the_sentence_before() -> None:
+    other = Text("https://b.example", "Morvane Bridge", "The Morvane Bridge was closed in 1988.")
+    answer = "The Morvane Bridge was closed in 1988. It was first lit in 1916."
+    assert [c.mark for c in cite(answer, [KERRIN, other]).sentences] == ["supported", "partly"]
+    answer = "Kerrin Point Lighthouse was automated in 1988. It was first lit in 1916."
+    assert [c.mark for c in cite(answer, [KERRIN, other]).sentences] == ["supported", "supported"]
+
+
+def test_a_name_alone_is_supported_only_as_the_answer_to_a_question() -> None:
+    text = Text(URL, "Danvik shipyard", "The founder of the Danvik shipyard was Paul Benneke.")
+    [alone], [asked] = (
+        cite("**Paul Benneke**", [text], question).sentences
+        for question in ("", "Who was the founder of the shipyard?")
+    )
+    assert (alone.mark, asked.mark) == ("partly", "supported")
+
+
+def test_a_bold_line_between_others_is_a_heading_and_the_first_one_is_the_answer() -> None:
+    answer = "**1916**\n\n**1. When it was lit**\n\nKerrin Point Lighthouse was first lit in 1916."
+    found = cite(answer, [KERRIN], "In which year was the lighthouse first lit?").sentences
+    assert [(answer[c.start : c.end], c.mark) for c in found] == [
+        ("**1916**", "supported"),
+        ("Kerrin Point Lighthouse was first lit in 1916.", "supported"),
+    ]
+
+
 def test_every_item_and_row_is_a_claim_of_its_own() -> None:
     answer = "1. Lit in 1916.\n2. Automated in 1990.\n\n| Event | Year |\n|---|---|\n| automated | 1988 |\n"
     marks = [(answer[c.start : c.end], c.mark) for c in cite(answer, [KERRIN]).sentences]
@@ -187,6 +220,7 @@ def test_any_text_can_be_an_answer_and_a_page(text: str) -> None:
         ("12 %", "百分之十二"),
         ("3 May 1916", "1916年5月3日"),
         ("three hundred and twelve", "312"),
+        ("40 and three one-shots", "40 and 3 one-shots"),
         ("100 °C", "100℃"),
         ("１９１６", "1916"),
     ],

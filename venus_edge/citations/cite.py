@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from venus_edge import terms
 from venus_edge.citations import Citation, Citations, Mark, Quote, Text, UnreadUrl, clauses
+from venus_edge.citations.claims import Claim, claims, unmarked
 from venus_edge.citations.clauses import Clause, Unit
 from venus_edge.citations.judge import Finding, is_anaphoric, judge, keys
 from venus_edge.values import Evidence, PageReading, ToolResult
@@ -24,6 +25,7 @@ _CANDIDATES = 10  # sentences read closely for a claim
 _LONGEST = 600  # characters of a sentence; a page without full stops is cut
 _BACK = 6  # sentences in which the subject of a pronoun is looked for
 _PARTLY = 0.4  # of a claim; less is not found
+_TOO_LITTLE = "a name alone says nothing that could be looked up"
 
 
 def cite(answer: str, texts: Sequence[Text], question: str = "") -> Citations:
@@ -31,7 +33,7 @@ def cite(answer: str, texts: Sequence[Text], question: str = "") -> Citations:
     names = frozenset[str]().union(*(clauses.middle_names(text) for text in (answer, *(t.text for t in texts))))
     library = _Library(texts, names)
     asked = clauses.read(question, names)
-    found = [_cited(claim, library) for claim in _claims(answer, asked, names)]
+    found = [_cited(claim, library) for claim in claims(answer, asked, names)]
     return Citations(tuple(found), tuple(_unread(answer, texts)))
 
 
@@ -53,101 +55,6 @@ def _of_reading(reading: PageReading) -> Iterator[Text]:
         yield Text(reading.page.url, reading.page.title, reading.page.text)
     else:
         yield Text(reading.url, "", reading.outcome.evidence, "evidence")
-
-
-# -- the answer in claims ---------------------------------------------------------------------------------------------
-
-_MARKUP = re.compile(
-    r"(?P<link>!?\[(?P<label>[^\]\n]*)\]\((?P<target>[^)\s]*)[^)\n]*\))|<?https?://[^\s<>|)\]，。；、）】]+>?"
-    r"|\[\^?\d[\d,\s]*\]|【[^】\n]{1,20}】|</?[a-zA-Z][^<>\n]*>|\*+|`+|~~|(?<!\w)_+|_+(?!\w)|\|"
-    r"|^\s*(?:[-+•·]\s|>+|#{1,6}\s|\d{1,3}[.)](?:\s|$)|（\d+）)"
-)
-_ONLY_LINK = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])?\s*(?:\[[^\]\n]*\]\([^)\n]*\)|<?https?://\S+)\s*[.,;]?\s*")
-_ALL_BOLD = re.compile(r"(?:\d{1,3}[.)]\s*)?(\*\*|__)(?:(?!\1)[^\d])+\1")  # a line that is a heading in all but name
-_TABLE_RULE = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(?:\||$)")
-_OPENING = re.compile(  # what says where a claim is from, or that it is the answer
-    r"^\W*(?:according to (?:the|this|that) (?:page|source|article|text|website|document)\W"
-    r"|(?:the )?(?:final )?(?:answer|conclusion|summary|result)(?: is)?\W*[:：]|(?:最终)?答案(?:是)?[:：])",
-    re.IGNORECASE,
-)
-_FENCE = re.compile(r"^(?:```|~~~).*?(?:^(?:```|~~~)\s*$|\Z)", re.MULTILINE | re.DOTALL)
-_IN_CONTEXT = 4  # units of a bare answer at most
-
-
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """A sentence of the answer, in clauses; `is_bare` if the question's words were joined to it."""
-
-    start: int
-    end: int
-    clauses: tuple[Clause, ...]
-    is_bare: bool
-
-
-def unmarked(text: str) -> str:
-    """A text with its Markdown, addresses and note numbers blanked; nothing else moves."""
-    return _MARKUP.sub(_blank, text)
-
-
-def _blank(match: re.Match[str]) -> str:
-    label = match["label"]
-    if label is None:
-        return " " * len(match[0])
-    before = match.start("label") - match.start()
-    return " " * before + label + " " * (len(match[0]) - before - len(label))
-
-
-def _claims(answer: str, asked: Sequence[Clause], names: frozenset[str]) -> Iterator[_Claim]:
-    fences = [match.span() for match in _FENCE.finditer(answer)]
-    for start, end in terms.sentences(answer):
-        if any(begin <= start < stop for begin, stop in fences) or _says_nothing(answer, start, end):
-            continue
-        found = clauses.read(_OPENING.sub(" ", unmarked(_cells_apart(answer[start:end]))), names)
-        if any(not unit.is_weak for clause in found for unit in clause.units) or any(c.amounts for c in found):
-            is_bare = _is_bare(found) and bool(asked)
-            yield _Claim(start, end, (_joined(found, asked),) if is_bare else found, is_bare)
-
-
-def _cells_apart(text: str) -> str:
-    """A table row with marks between its cells: each is a clause, said of the first."""
-    return re.sub(r"(?<=.)\|(?=.)", ";", text.strip("|")) if text.startswith("|") else text
-
-
-def _says_nothing(answer: str, start: int, end: int) -> bool:
-    """A heading, a lone link, the rule or the head of a table, the announcement of a list."""
-    text = answer[start:end]
-    is_head = text.startswith("|") and bool(_TABLE_RULE.match(answer[end : end + 200].lstrip(" |").removeprefix("\n")))
-    is_title = _ALL_BOLD.fullmatch(text) and bool(answer[end:].strip())
-    announces = text.rstrip("*_ ").endswith((":", "：")) and not re.search(r"\d", text)
-    is_mark = text.startswith("#") or _ONLY_LINK.fullmatch(text) or _TABLE_RULE.match(text)
-    return bool(is_mark or is_head or is_title or announces)
-
-
-def _is_bare(found: Sequence[Clause]) -> bool:
-    """A name or a number and no word that says what of it."""
-    units = [unit for clause in found for unit in clause.units if not unit.is_weak]
-    amounts = [amount for clause in found for amount in clause.amounts]
-    kinds = {unit.kind for unit in units}
-    one_kind = not units or (not amounts and len(kinds) == 1 and kinds <= {"name", "chunk"})
-    return one_kind and len(units) <= _IN_CONTEXT
-
-
-def _joined(found: Sequence[Clause], asked: Sequence[Clause]) -> Clause:
-    """A bare answer and what was asked, as one clause; the question's names are words here, since a long question names
-    much that no single passage does."""
-    units = [unit for clause in found for unit in clause.units]
-    amounts = [amount for clause in found for amount in clause.amounts]
-    have = {unit.key for unit in units}
-    context = [word for clause in asked for unit in clause.units if unit.key not in have for word in _as_words(unit)]
-    bag = frozenset[str]().union(*(clause.bag for clause in (*found, *asked)))
-    return Clause((*units, *context), tuple(amounts), bag)
-
-
-def _as_words(unit: Unit) -> list[Unit]:
-    if unit.kind == "voice":
-        return []
-    texts = terms.pieces(unit.key) if unit.kind == "chunk" else [unit.key]
-    return [replace(unit, kind="word", key=text, text=text.lstrip("'")) for text in texts]
 
 
 # -- what was read ----------------------------------------------------------------------------------------------------
@@ -229,7 +136,7 @@ def _sentences(text: str) -> Iterator[terms.Span]:
 _Best = tuple[Finding, int]
 
 
-def _cited(claim: _Claim, library: _Library) -> Citation:
+def _cited(claim: Claim, library: _Library) -> Citation:
     whole = _best(claim.clauses, library, claim.is_bare)
     if whole is None:
         return Citation(claim.start, claim.end, "not found", (), ("nothing that was read speaks of it",))
@@ -239,8 +146,9 @@ def _cited(claim: _Claim, library: _Library) -> Citation:
     finding, number = whole
     if max(finding.coverage, finding.topic) < _PARTLY:
         return Citation(claim.start, claim.end, "not found", (), ("nothing that was read speaks of it",))
-    mark: Mark = "supported" if finding.is_support else "partly"
-    return Citation(claim.start, claim.end, mark, (_quote(number, library),), finding.reasons)
+    reasons = (_TOO_LITTLE,) if finding.is_support and claim.says_little else finding.reasons
+    mark: Mark = "partly" if reasons else "supported"
+    return Citation(claim.start, claim.end, mark, (_quote(number, library),), reasons)
 
 
 def _best(claim: Sequence[Clause], library: _Library, is_bare: bool = False) -> _Best | None:
@@ -254,7 +162,7 @@ def _best(claim: Sequence[Clause], library: _Library, is_bare: bool = False) -> 
     return max(found, key=lambda best: (best[0].rank, -best[1]), default=None)
 
 
-def _by_parts(claim: _Claim, library: _Library) -> list[_Best]:
+def _by_parts(claim: Claim, library: _Library) -> list[_Best]:
     """The best sentence for each clause of a claim that says several things, if all are borne out; else nothing."""
     if len(claim.clauses) < 2 or claim.is_bare:
         return []

@@ -21,13 +21,15 @@ Kind = Literal["name", "word", "chunk", "voice"]
 @dataclass(frozen=True, slots=True)
 class Unit:
     """A piece of a clause. `key` is what it is compared by: a name folded behind "'", a word's stem or the name of its
-    group of synonyms, a stretch of Chinese as it stands; `text` is for the person."""
+    group of synonyms, a stretch of Chinese as it stands; `text` is for the person. `is_carried` if a pronoun stood
+    for it."""
 
     kind: Kind
     key: str
     text: str
     denied: bool = False
     is_weak: bool = False
+    is_carried: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,8 @@ def _share(unit: Unit, bag: frozenset[str]) -> tuple[float, float]:
     """What a unit counts, and how much of it is in a bag."""
     if unit.kind == "voice":
         return 0.0, 0.0
+    if unit.is_carried:
+        return _WEAK, float(stands(unit, bag))
     if unit.kind == "chunk":
         return len(unit.key) / 2, 1 - len(missing_part(unit.key, bag)) / len(unit.key)
     weight = _NAME if unit.kind == "name" else _WEAK if unit.is_weak else _WORD

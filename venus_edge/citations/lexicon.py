@@ -62,7 +62,7 @@ for _pair in _OPPOSITE.replace("\n", "").split("|"):
     OPPOSITE[_one] = OPPOSITE.get(_one, frozenset()) | {_other}
     OPPOSITE[_other] = OPPOSITE.get(_other, frozenset()) | {_one}
 
-_TELLING_STOPWORDS = "before after all some above below more only against"
+_TELLING_STOPWORDS = "before after all some above below more only against both"
 TELLING = frozenset(_TELLING_STOPWORDS.split())  # stopwords of an index that turn a sentence round
 
 _WEAK = """
@@ -71,7 +71,7 @@ state states said says stated reported describe described confirm confirmed conf
 specifically officially there measure measures measured date dates dated year month day time number answer final however
 stand stands lie lies lying include includes including show shows shown mention mentioned consist rather quite very
 roughly over per website whole entire have has had do does did well particular period thus hence namely respectively
-furthermore moreover explicitly
+furthermore moreover explicitly indeed need provide
 """
 WEAK = frozenset(SAME.get(terms.stem(word), terms.stem(word)) for word in _WEAK.split())
 

@@ -112,11 +112,10 @@ _SCALE = r"(?:[ \-]?(?P<scale>(?:thousand|million|billion|trillion|mn|bn)(?![a-z
 _FIGURE = (
     r"(?<![A-Za-z\d_.])(?<![A-Za-z]-)(?P<figure>\d{1,3}(?:[,'’]\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?)(?:st|nd|rd|th)?"
 )
-_NUMBER_WORD = "|".join(sorted((word for word in _WORDS if word not in ("one", "zero")), key=len, reverse=True))
-_WORD_FIGURE = (
-    rf"\b(?P<words>(?:(?:{_NUMBER_WORD}|one(?=[ -]hundred|[ -]thousand))"
-    rf"(?:[ -](?:hundred|thousand|and|one|{_NUMBER_WORD}))*))\b"
-)
+_LOW, _TEENS = _ONES.split()[1:10], sorted(_ONES.split()[2:], key=len, reverse=True)
+_SMALL = rf"(?:(?:{'|'.join(_TENS.split())})(?:[ -](?:{'|'.join(_LOW)}))?|{'|'.join(_TEENS)})"
+_HUNDREDS = rf"(?:[ -](?:hundred|thousand)(?:(?:[ -]and)?[ -]{_SMALL})?)"
+_WORD_FIGURE = rf"\b(?P<words>{_SMALL}{_HUNDREDS}*|one{_HUNDREDS}+)\b"
 _HAN_FIGURE = (
     r"(?<!第)(?P<han>[〇零一二三四五六七八九十百千两]{2,}|"
     r"[二三四五六七八九十两](?=[万亿年月日号米个座条名人位层项次种公千英吨]))"
