@@ -260,6 +260,14 @@ def test_no_hub_at_all_names_the_address_and_the_proxy(served: LoopbackHub, monk
         hub.listing(REPO)
 
 
+def test_a_password_in_the_hubs_address_is_not_printed(served: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://me:s3cr3t@127.0.0.1:1")
+    with pytest.raises(ModelError) as raised:
+        hub.listing(REPO)
+    assert "s3cr3t" not in str(raised.value)
+    assert "http://***@127.0.0.1:1" in str(raised.value)
+
+
 def test_offline_nothing_is_asked(served: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ModelError, match="HF_HUB_OFFLINE is set: unset it to fetch"):

@@ -64,6 +64,11 @@ def test_an_unknown_model_lists_the_known_ones() -> None:
         registry.find("x", registry.load())
 
 
+@pytest.mark.parametrize("repo", ["inclusionAI/DR-Venus-4B-SFT", "inclusionAI/DR-Venus-4B-SFT-GGUF"])
+def test_a_model_can_be_named_by_its_repository(repo: str) -> None:
+    assert registry.find(repo, registry.load()).name == "dr-venus-4b-sft"
+
+
 @pytest.mark.parametrize(
     ("file", "dialect"),
     [("DR-Venus-4B-SFT.Q4_K_M.gguf", "sft"), ("dr_venus_4b_rl-q8.gguf", "rl"), ("other.gguf", "rl")],

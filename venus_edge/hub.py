@@ -264,6 +264,11 @@ def _endpoint() -> str:
     return os.environ.get("HF_ENDPOINT", ENDPOINT).rstrip("/")
 
 
+def _shown(address: str) -> str:
+    """An address without its password."""
+    return re.sub(r"//[^/@]*@", "//***@", address)
+
+
 def _is_gguf(name: str) -> bool:
     return name.lower().endswith(".gguf") and "mmproj" not in name.lower()
 
@@ -441,14 +446,14 @@ def _translated(repo: str) -> Iterator[None]:
         raise ModelError(_refused(repo, error.response)) from error
     except httpx2.HTTPError as error:
         raise ModelError(
-            f"{_endpoint()} cannot be reached ({_reason(error)}): check the network, the proxy and HF_ENDPOINT"
+            f"{_shown(_endpoint())} cannot be reached ({_reason(error)}): check the network, the proxy and HF_ENDPOINT"
         ) from error
     except OSError as error:
         raise StorageError(_disk(error)) from error
 
 
 def _refused(repo: str, response: Any) -> str:
-    status, page = int(response.status_code), f"{_endpoint()}/{repo}"
+    status, page = int(response.status_code), f"{_shown(_endpoint())}/{repo}"
     if status == 403 or response.headers.get("X-Error-Code") == "GatedRepo":
         return f"{repo} is gated (HTTP {status}): accept its terms at {page}, then set HF_TOKEN"
     if status == 401:

@@ -57,12 +57,13 @@ def load(config_dir: Path | None = None) -> dict[str, ModelSpec]:
 
 
 def find(name: str, specs: Mapping[str, ModelSpec]) -> ModelSpec:
-    """The model of that name; the error for a miss lists the hits."""
-    try:
-        return specs[name]
-    except KeyError:
+    """The model of that name, or of that repository; the error for a miss lists the hits."""
+    by_repository = {repo: spec for spec in specs.values() for repo in (spec.repo, spec.gguf_repo) if repo}
+    found = specs.get(name) or by_repository.get(name)
+    if found is None:
         known = ", ".join(specs)
-        raise UsageError(f"unknown model {name!r}; known: {known}; or give the path of a .gguf file") from None
+        raise UsageError(f"unknown model {name!r}; known: {known}; or give the path of a .gguf file")
+    return found
 
 
 def for_file(path: Path, specs: Mapping[str, ModelSpec]) -> ModelSpec:

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.convert.checkpoints import checkpoint
 from tests.engine.vocabulary import write_model
 from tests.support.loopback_hub import LoopbackHub, serving
 from venus_edge import registry
 from venus_edge.cli.app import cli
 from venus_edge.cli.models import meter_line, offer_line
+from venus_edge.fit import header
 from venus_edge.hub import Progress
 
 SPEC = registry.load()["dr-venus-4b-rl"]
@@ -68,11 +70,33 @@ def test_a_damaged_file_is_found_by_its_hash(served: LoopbackHub) -> None:
     assert "is damaged: sha256" in result.output
 
 
+def test_a_repository_without_gguf_is_fetched_as_a_checkpoint_and_converted(
+    served: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VENUS_DATA_DIR", str(tmp_path / "data"))
+    source = checkpoint(tmp_path / "source")
+    served.repos[SPEC.gguf_repo] = {"README.md": b"soon"}
+    served.repos[SPEC.repo] = {path.name: path.read_bytes() for path in source.iterdir() if path.is_file()}
+    result = invoke("models", "pull", "dr-venus-4b-rl", "--quant", "Q8_0")
+    assert result.exit_code == 0, result.output
+    made = tmp_path / "data" / "models" / "dr-venus-4b-rl-Q8_0.gguf"
+    assert result.stdout.splitlines()[-1] == str(made)
+    assert header.read(made).architecture == "qwen3"
+    assert invoke("models", "path", "dr-venus-4b-rl").stdout.strip() == str(made)
+
+
 def test_offline_a_pull_gives_what_is_here(served: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
     path = invoke("models", "pull", "dr-venus-4b-rl").stdout.strip()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     served.requests.clear()
     assert invoke("models", "pull", "dr-venus-4b-rl").stdout.strip() == path
+    assert served.requests == []
+
+
+def test_offline_by_setting_nothing_is_asked_either(served: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VENUS_OFFLINE", "true")
+    result = invoke("models", "pull", "dr-venus-4b-rl")
+    assert (result.exit_code, "offline, and dr-venus-4b-rl is not here: copy its .gguf" in result.output) == (1, True)
     assert served.requests == []
 
 

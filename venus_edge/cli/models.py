@@ -62,19 +62,27 @@ def list_(as_json: bool) -> None:
 def pull(name: str, quant: str, convert: bool) -> None:
     """Fetch the GGUF file of model NAME from the hub; a broken download is taken up where it broke."""
     from venus_edge import hub
+    from venus_edge.config import settings
 
     spec = _spec(name)
     if spec.file:
         raise ModelError(f"model {name} needs no fetching: {hub.locate(spec, Path())}")
     here = hub.here(spec, Directories.from_environment().models)
-    if hub.offline() and here:
+    if hub.offline() or settings({}).offline:
+        if not here:
+            raise ModelError(
+                f"offline, and {name} is not here: copy its .gguf into the folder of: venus-edge models path"
+            )
         click.echo(hub.best(here, spec.quant))
+        return
+    if convert:
+        click.echo(_convert(spec, _wanted(spec, quant, {})))
         return
     found = hub.listing(spec.gguf_repo)
     sizes = hub.quants(found)
     wanted = _wanted(spec, quant, sizes)
-    if convert or not sizes:
-        click.echo(f"{spec.gguf_repo}: " + ("not asked for" if convert else "no .gguf file; converting"), err=True)
+    if not sizes:
+        click.echo(f"{spec.gguf_repo} has no .gguf file: fetching {spec.repo} to convert it here", err=True)
         click.echo(_convert(spec, wanted))
         return
     files = hub.choose(found.files, wanted, spec.gguf_repo)
