@@ -15,7 +15,7 @@ from tests.support.loopback_hub import LoopbackHub, serving
 from venus_edge import registry
 from venus_edge.cli.app import cli
 from venus_edge.cli.models import meter_line, offer_line
-from venus_edge.fit import header
+from venus_edge.fit import header, machine, planner
 from venus_edge.hub import Progress
 
 SPEC = registry.load()["dr-venus-4b-rl"]
@@ -36,6 +36,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model_file: Path) ->
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     for name in ("HF_HUB_OFFLINE", "HF_TOKEN"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(machine, "probe", lambda: planner.described(16 * planner.GIB))  # the same choice everywhere
     data = model_file.read_bytes()
     repos = {SPEC.gguf_repo: {"DR-Venus-4B-RL.Q4_K_M.gguf": data, "DR-Venus-4B-RL.Q8_0.gguf": data + b"8"}}
     with serving(LoopbackHub(repos)) as running:
