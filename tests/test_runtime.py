@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from venus_edge import demo, runtime
+from venus_edge import demo, registry, runtime
 from venus_edge.engine.llama import LlamaEngine
-from venus_edge.errors import EngineError, ModelError, UsageError
+from venus_edge.engine.scripted import ScriptedEngine
+from venus_edge.errors import EngineError, ModelError, StorageError, UsageError
 from venus_edge.fit import planner
 from venus_edge.fit.planner import GIB, Machine, Plan, Wishes
 from venus_edge.settings import Directories, Settings
@@ -156,3 +158,27 @@ def test_several_corpora_are_ranked_together(tmp_path: Path) -> None:
         page = ready.agent._tools.call(VisitCall(("file:b/page.md",), "tall"), "?").readings[0].page
     assert {hit.url for hit in result.found[0].hits} == {"file:a/page.md", "file:b/page.md"}
     assert isinstance(page, Page)
+
+
+def test_an_index_that_cannot_be_written_is_searched_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen, notes = settings(tmp_path, model=demo.MODEL, corpus=(demo.CORPUS,), offline=True), list[str]()
+    runtime.build_corpus(demo.CORPUS, chosen)
+
+    def full(*_: object) -> object:
+        raise StorageError("no space")
+
+    monkeypatch.setattr(runtime, "build_corpus", full)
+    with runtime.prepare(chosen, notes.append) as ready:
+        assert len(ready.agent._tools.call(SearchCall(("lighthouse",)), "?").found[0].hits) == 3
+    assert notes == ["corpus atlas is searched as it was indexed before: no space"]
+    with (
+        pytest.raises(StorageError, match="no space"),
+        runtime.prepare(settings(tmp_path / "new", model=demo.MODEL, corpus=(demo.CORPUS,)), notes.append),
+    ):
+        pass
+
+
+def test_a_model_whose_template_fails_is_one_line_before_a_run_begins() -> None:
+    engine = ScriptedEngine([], chat_template="{{ raise_exception('only for robots') }}")
+    with pytest.raises(ModelError, match=r"venus-tiny.*: the chat template fails: only for robots; give a file"):
+        runtime._check_template(registry.load()["venus-tiny"], engine, date(2026, 3, 1))

@@ -19,10 +19,11 @@ from venus_edge import demo as demo_files
 from venus_edge import guards, hub, registry
 from venus_edge.agent import Agent, Config
 from venus_edge.engine import Engine
-from venus_edge.errors import EngineError, StorageError, UsageError
+from venus_edge.errors import EngineError, ModelError, StorageError, UsageError
 from venus_edge.events import Event, RunStarted
 from venus_edge.fit import planner
 from venus_edge.fit.planner import Machine, Plan, Wishes
+from venus_edge.protocol import prompt, rendering
 from venus_edge.registry import ModelSpec
 from venus_edge.settings import Directories, Settings, check
 from venus_edge.tools import Opener, Reader, Searcher
@@ -139,10 +140,21 @@ def _ready(
 ) -> Runtime:
     from venus_edge.tools.toolbox import Toolbox
 
+    _check_template(spec, engine, today)
     seed = secrets.randbelow(2**31) if settings.seed is None else settings.seed
     tools = Toolbox(world.searcher, world.opener, _reader(spec, engine), spec.dialect, spec.results)
     config = Config(today, replace(spec.sampling, seed=seed), _limits(settings), engine.chat_template, settings.grammar)
     return Runtime(settings, spec, engine, Agent(engine, tools, config), seed, gates)
+
+
+def _check_template(spec: ModelSpec, engine: Engine, today: date) -> None:
+    """Raises ModelError if the model's own chat template cannot hold a conversation."""
+    try:
+        rendering.render(prompt.opening("?", today), engine.chat_template)
+    except rendering.TemplateUnusable as error:
+        raise ModelError(
+            f"{spec.title}: {error}; give a file whose template is that of Qwen3, or convert it again"
+        ) from error
 
 
 # -- the model --------------------------------------------------------------------------------------------------------
@@ -332,7 +344,13 @@ def open_corpus(path: Path, settings: Settings, note: Note) -> Corpus:
 
     if path.is_file():
         return Corpus(path)
-    index, report = build_corpus(path, settings)
+    try:
+        index, report = build_corpus(path, settings)
+    except StorageError as error:
+        if not (index := index_path(path, settings)).is_file():
+            raise
+        note(f"corpus {path.name} is searched as it was indexed before: {error}")
+        return Corpus(index)
     if report.added or report.updated or report.removed:
         note(f"corpus {path.name}: {report.documents} indexed ({report.added} new, {report.updated} changed)")
     for skipped in report.skipped[:5]:

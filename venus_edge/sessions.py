@@ -26,6 +26,21 @@ SCHEMA = 1
 _TURN_ENDS = (Replied, ToolReturned, AttemptDropped, Failed, Finished)
 
 
+def check_writable(directory: Path) -> None:
+    """Raises StorageError unless sessions can be kept in the directory: said before a model is loaded for nothing."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        writable = os.access(directory, os.W_OK)
+    except OSError as error:
+        raise _unwritable(directory, error.strerror) from error
+    if not writable:
+        raise _unwritable(directory, "it cannot be written")
+
+
+def _unwritable(directory: Path, why: str | None) -> StorageError:
+    return StorageError(f"no session can be kept in {directory}: {why}; set VENUS_DATA_DIR to a directory of yours")
+
+
 class Journal:
     """The session file of one run, open for appending. A context manager."""
 
@@ -41,9 +56,7 @@ class Journal:
             directory.mkdir(parents=True, exist_ok=True)
             path, file = _open_new(directory, stem)
         except OSError as error:
-            raise StorageError(
-                f"no session can be kept in {directory}: {error.strerror}; set VENUS_DATA_DIR to a directory of yours"
-            ) from error
+            raise _unwritable(directory, error.strerror) from error
         journal = cls(path, file)
         journal._append({"venus_edge": __version__, "schema": SCHEMA, "created": now.isoformat(timespec="seconds")})
         return journal

@@ -30,7 +30,7 @@ class Directories:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Directories:
         def place(name: str, default: Path) -> Path:
             given = environment.get(f"VENUS_{name}_DIR", "")
-            return Path(given).expanduser() if given else default
+            return Path(given).expanduser().absolute() if given else default
 
         return cls(
             config=place("CONFIG", platformdirs.user_config_path(APP, appauthor=False)),

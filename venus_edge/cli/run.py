@@ -91,7 +91,7 @@ def run(
     venus-edge run "..." --model ./DR-Venus-4B-RL-Q4_K_M.gguf --json > answer.json
     venus-edge run "..." --engine http://127.0.0.1:8080
     """
-    from venus_edge import config, runtime
+    from venus_edge import config, runtime, sessions
     from venus_edge.cli import models
 
     seconds = max_minutes * 60 if max_minutes is not None else None
@@ -100,6 +100,7 @@ def run(
         settings = runtime.demo(settings)
     question = _question(question, demo)
     models.offer(settings)
+    sessions.check_writable(settings.directories.sessions)
     view = _view(quiet)
     with contextlib.ExitStack() as stack:
         ready = stack.enter_context(runtime.prepare(settings, view.note))

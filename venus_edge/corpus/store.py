@@ -97,7 +97,7 @@ def _meaning(path: Path, error: sqlite3.DatabaseError) -> CorpusError | StorageE
     if "locked" in said or "busy" in said:
         return CorpusError(f"{path}: another process is writing this corpus; try again when it has finished")
     if "full" in said or "readonly" in said or "disk I/O" in said or "unable to open" in said:
-        return StorageError(f"{path}: {said}; free space or choose another directory")
+        return StorageError(f"{path}: {said}; free space, or set VENUS_DATA_DIR to a directory of yours")
     if "no such module" in said:
         return CorpusError("the SQLite of this Python has no FTS5; use a Python of python.org or your distribution")
     if "not a database" in said:
@@ -231,7 +231,7 @@ class Writer:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"{path.parent}: {error.strerror}; choose another directory") from error
+            raise StorageError(f"{path.parent}: {error.strerror}; set VENUS_DATA_DIR to a directory of yours") from error
         _make_room(path)
         with translated(path):
             self._db = connect(path, "rwc")
