@@ -35,7 +35,8 @@ class Unit:
 @dataclass(frozen=True, slots=True)
 class Clause:
     """`bag` holds every key of the clause, and the one- and two-character pieces of its Chinese; `lead` is what stands
-    before its verb; `is_anaphoric` if that only points back ("it", "this line")."""
+    before its verb; `is_anaphoric` if that only points back ("it", "this line"); `plain` is the text without its
+    amounts."""
 
     units: tuple[Unit, ...]
     amounts: tuple[Amount, ...]
@@ -43,6 +44,7 @@ class Clause:
     lead: tuple[Unit, ...] = ()
     is_anaphoric: bool = False
     is_hedged: bool = False
+    plain: str = ""
 
     @property
     def has_subject(self) -> bool:
@@ -63,6 +65,8 @@ class _Reading:
     denied: bool = False
     in_lead: bool = True
     is_anaphoric: bool = False
+    has_verb: bool = False
+    before: str = ""
 
     def add(self, unit: Unit) -> None:
         self.units.append(unit)
@@ -74,9 +78,14 @@ class _Reading:
 _AND = (
     r"\s(?:and|und)\s(?=(?:\w+ed|was|were|is|are|has|had|have|cost|the|its|it|he|she|they|a|an|died|began|became|lies|stands|"
     r"holds|won|lost|carries|serves|feeds|rose|fell|sold|led|made|took|gave|wrote)\b)|(?<=[^\d\s])\sand\s(?=\d)"
+    r"|\sand\s(?=(?:[A-Z]\w+\s){1,3}(?:was|were|is|are|has|had|\w+ed)\b)"
+    r"|\sand\s(?=\w+s\s(?:at|in|on|by|to|from|the|an?|with)\b)"
 )
 _BORDER = re.compile(
-    rf"[;；，、。：—]|,(?=\s)(?!\s*\d{{4}}\b)|[:.!?](?=\s|$)|\s–\s|\s(?:while|whereas|but|although|though|which|who)\s|{_AND}"
+    rf"[;；，、。：—]|,(?=\s)(?!\s*\d{{4}}\b)|[:!?](?=\s|$)|\s–\s|\s(?:while|whereas|but|although|though|which|who)\s|{_AND}"
+)
+_LISTED = re.compile(  # names that go on with a list
+    r"\s+(?:(?:and|or)\s+)?[A-Z][\w'-]*(?:\s[A-Z][\w'-]*)*(?=,\s|[.!?]|$|\s(?:and|or)\s[A-Z][\w'-]*(?:\s[A-Z][\w'-]*)*(?:[.!?,]|$))"
 )
 _APPOSED = re.compile(r"\s*(?:an?|who|which|where|whose)\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"\bbetween\s+\S+$|\bfrom\s+\S+$", re.IGNORECASE)
@@ -105,7 +114,9 @@ def read(sentence: str, known_names: Collection[str] = ()) -> tuple[Clause, ...]
 def _parts(sentence: str) -> Iterator[str]:
     start = 0
     for border in _BORDER.finditer(sentence):
-        if _BETWEEN.search(sentence[start : border.start()]):
+        if _BETWEEN.search(sentence[start : border.start()]) or (
+            border[0] == "," and _LISTED.match(sentence, border.end())
+        ):
             continue
         yield sentence[start : border.start()]
         start = border.end()
@@ -127,9 +138,13 @@ def _clause(text: str, is_first: bool, known_names: Collection[str]) -> Clause:
             _read_word(reading, token, following, is_first and i == 0, known_names, negations)
         else:
             _read_han(reading, token + (BLANK if rest[match.end() : match.end() + 2].strip() == BLANK else ""))
-    lead = () if is_apposed else tuple(reading.lead)
+    kinds = {unit.kind for unit in reading.lead}
+    is_predicate = not is_first and (
+        (not reading.has_verb and kinds == {"word"}) or (reading.in_lead and "name" not in kinds)
+    )
+    lead = () if is_apposed or is_predicate else tuple(reading.lead)
     bag, is_hedged = _bag(rest, reading.units), bool(lexicon.HEDGES.search(rest))
-    return Clause(tuple(reading.units), amounts, bag, lead, reading.is_anaphoric, is_hedged)
+    return Clause(tuple(reading.units), amounts, bag, lead, reading.is_anaphoric, is_hedged, rest)
 
 
 # -- English and its like ---------------------------------------------------------------------------------------------
@@ -146,18 +161,23 @@ def _read_word(
         reading.is_anaphoric = True
     if word in ("by", "than", "to"):
         reading.add(Unit("voice", word, token))
-    if (
-        word in lexicon.VERBS
-        or word in lexicon.PREPOSITIONS
-        or (word.endswith("ed") and len(word) > 4 and token[0].islower())
-    ):
+    if word in lexicon.VERBS or word in lexicon.PREPOSITIONS or _is_past(token, following):
         reading.in_lead = False
+        reading.has_verb |= word not in lexicon.PREPOSITIONS
+    before, reading.before = reading.before, word
     if _is_name(token, word, following, is_initial, known_names):
         reading.add(Unit("name", f"'{word}", token))
     elif word not in terms.STOPWORDS or word in lexicon.TELLING:
         key = word_key(word)
         if len(word) > 1 or word.isdigit():
-            reading.add(Unit("word", key, token, reading.denied, key in lexicon.WEAK))
+            is_denied = reading.denied or (before in lexicon.NTHS and bool(lexicon.SUPERLATIVE.match(word)))
+            reading.add(Unit("word", key, token, is_denied, key in lexicon.WEAK))
+
+
+def _is_past(token: str, following: str) -> bool:
+    """Whether a word is a verb in -ed; one that begins a sentence is if a preposition follows ("Founded in")."""
+    is_verb = token[0].islower() or following.lower() in lexicon.PREPOSITIONS
+    return len(token) > 4 and token.endswith("ed") and is_verb
 
 
 def word_key(word: str) -> str:
@@ -196,6 +216,8 @@ def _read_han_mark(reading: _Reading, match: re.Match[str]) -> None:
         reading.add(
             Unit("word", lexicon.HAN_GROUPS[int(match.lastgroup[1:])], text, reading.denied, match.lastgroup == _LOCATE)
         )
+    elif match.lastgroup == "nth":
+        reading.add(Unit("word", text, text, reading.denied))
     elif match.lastgroup == "no":
         reading.denied = True
         reading.in_lead = False
@@ -209,6 +231,7 @@ def _read_han_mark(reading: _Reading, match: re.Match[str]) -> None:
 _LOCATE = f"g{lexicon.HAN_GROUPS.index('=locate')}"
 _HAN_CUT = re.compile(
     f"{lexicon.HAN_SAME_PATTERN.pattern}|(?P<weak>{lexicon.HAN_WEAK.pattern})|(?P<no>{lexicon.HAN_NEGATOR.pattern})"
+    "|(?P<nth>第[一二三四五六七八九十百]+)"
     f"|{lexicon.HAN_FUNCTION.pattern}|{lexicon.HAN_VOICE.pattern}|{BLANK}"
 )
 
@@ -240,6 +263,19 @@ def stands(unit: Unit, bag: Collection[str]) -> bool:
     if unit.kind != "chunk":
         return unit.key in bag
     return not missing_part(unit.key, bag)
+
+
+def out_of_order(chunk: str, plain: str) -> bool:
+    """Whether a text has a stretch of Chinese in pieces, and a later piece before an earlier one."""
+    if len(chunk) < 4 or chunk in plain:
+        return False
+    places, at = [], 0
+    while at < len(chunk) - 1:
+        end = next((end for end in range(len(chunk), at + 1, -1) if chunk[at:end] in plain), at)
+        if end > at:
+            places.append(plain.index(chunk[at:end]))
+        at = max(end, at + 1)
+    return places != sorted(places)
 
 
 def missing_part(chunk: str, bag: Collection[str]) -> str:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from venus_edge import terms
 from venus_edge.citations import lexicon, numbers
-from venus_edge.citations.clauses import Clause, Unit, missing_part, stands
+from venus_edge.citations.clauses import Clause, Unit, missing_part, out_of_order, stands
 from venus_edge.citations.numbers import Amount
 
 _ENOUGH = 0.75  # of a claim's plain words; its names, numbers and Chinese must all be there
@@ -44,7 +44,8 @@ def judge(
     """What a passage says to a claim. `context` are the keys of what the page was speaking of before; `is_bare` if the
     claim is a bare answer that was joined with its question."""
     subject = context if _speaks_of(passage, claim, context) else frozenset[str]()
-    view = _View(tuple(passage), _effective(passage, subject), subject.union(*(clause.bag for clause in passage)))
+    whole = subject.union(*(clause.bag for clause in passage))
+    view = _View(tuple(passage), _effective(passage, subject), whole, subject)
     reasons = list(_missing(claim, view, is_bare))
     if not reasons:  # what is all there may still be said otherwise
         reasons = [*_turned(claim, view), *_misbound(claim, view), *_swapped(claim, view)]
@@ -53,11 +54,13 @@ def judge(
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """The passage as it is asked: its clauses, the bag of each with the subject carried into it, and one of all."""
+    """The passage as it is asked: its clauses, the bag of each with the subject carried into it, one of all, and what
+    the page was speaking of."""
 
     clauses: tuple[Clause, ...]
     bags: tuple[frozenset[str], ...]
     bag: frozenset[str]
+    subject: frozenset[str]
 
     def amounts(self) -> Iterator[Amount]:
         return (amount for clause in self.clauses for amount in clause.amounts)
@@ -187,6 +190,7 @@ def _misbound(claim: Sequence[Clause], view: _View) -> Iterator[str]:
         if names:
             yield from _names_elsewhere(units, names, view)
         yield from _apart(units, view)
+        yield from _subject_elsewhere(clause, view)
 
 
 def _amount_elsewhere(amount: Amount, claim: Clause, names: frozenset[str], view: _View) -> Iterator[str]:
@@ -224,12 +228,30 @@ def _is_of_others(i: int, names: frozenset[str], view: _View) -> bool:
 
 def _apart(units: Sequence[Unit], view: _View) -> Iterator[str]:
     """Chinese that stands together in the claim and never in one clause of the passage."""
+    for unit in units:
+        if unit.kind == "chunk" and not any(stands(unit, bag | view.subject) for bag in view.bags):
+            yield f"the passage does not say {unit.text} in one"
     for one, other in pairwise(units):
         if "chunk" not in (one.kind, other.kind):
             continue
         first, second = view.having(one), view.having(other)
         if first and second and not set(first) & set(second):
             yield f"the passage does not say {other.text} of {one.text}"
+
+
+def _subject_elsewhere(claim: Clause, view: _View) -> Iterator[str]:
+    """Words of the claim that the passage says only of another subject, though the claim's own is in it."""
+    lead = [unit for unit in claim.lead if not unit.is_weak]
+    if not any(view.having(unit) for unit in lead):
+        return
+    for unit in (unit for unit in _plain([claim]) if unit.kind == "word" and unit not in lead):
+        where = view.having(unit)
+        if where and all(view.clauses[i].has_subject and not _has_any(lead, view.bags[i]) for i in where):
+            yield f"the passage says {unit.text} of another subject"
+
+
+def _has_any(units: Iterable[Unit], bag: frozenset[str]) -> bool:
+    return any(stands(unit, bag) for unit in units)
 
 
 # -- who did it to whom -----------------------------------------------------------------------------------------------
@@ -240,6 +262,10 @@ def _swapped(claim: Sequence[Clause], view: _View) -> Iterator[str]:
         for other in view.clauses:
             if pivot := next(_pivots_turned(clause, other), None):
                 yield f"the passage has the two sides of {pivot} the other way round"
+    for unit in _plain(claim):
+        where = view.having(unit) if unit.kind == "chunk" else []
+        if where and all(out_of_order(unit.key, view.clauses[i].plain) for i in where):
+            yield f"the passage has the words of {unit.text} in another order"
 
 
 def _pivots_turned(clause: Clause, other: Clause) -> Iterator[str]:

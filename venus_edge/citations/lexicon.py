@@ -84,10 +84,11 @@ species report study paper model system
 ANAPHORA = frozenset(terms.stem(word) for word in _ANAPHORA.split())
 
 _VERBS = """
-is are was were be been being has have had do does did can will would began begins begun became becomes lies lay stands
-stood holds held won lost ran runs led leads made makes gave gives took takes fell falls rose rises grew grows sold
-rebuilt met set put cut kept sent bought wrote writes died built came comes went goes left cost costs flows flow
-contains carries serves means burned may might could should must
+is are was were be been being has have had do does did can will would began begins begun became becomes lies lay
+stands stood holds held won lost ran runs led leads made makes gave gives took takes fell falls rose rises grew grows
+sold rebuilt met set put cut kept sent bought wrote writes died built came comes went goes left cost costs flows flow
+contains carries serves means burned paid taught said told got fought caught thought spent drew knew flew threw chose
+broke spoke drove rode sank sang saw fed bore may might could should must
 """
 VERBS = frozenset(_VERBS.split())  # those that do not end in -ed and end what a clause is about
 _PREPOSITIONS = "in on at by from during since until after before with near under for to about between"
@@ -103,7 +104,11 @@ HEDGES = re.compile(
     r"may|might|could|would|disputed|is said to|was said to|claims that|claimed that|purported(?:ly)?|"
     r"unlikely|possibly|perhaps)\b|计划|拟于|拟建|预计|可能|据传|据说|或许|传闻|有望|疑似|相传|传说"
 )
-SUPERLATIVE = re.compile(r"(?:\w{2,}est|first|last|only|sole|unique|majority|every|most)$")
+_NTHS = "second third fourth fifth sixth seventh eighth ninth tenth"
+NTHS = frozenset(_NTHS.split())  # before a superlative they say that it is another
+SUPERLATIVE = re.compile(
+    rf"(?:\w{{2,}}est|first|last|only|sole|unique|majority|every|most|{'|'.join(_NTHS.split())}|第.+)$"
+)
 
 # -- Chinese ----------------------------------------------------------------------------------------------------------
 
