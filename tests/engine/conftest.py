@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.engine.vocabulary import Geometry, write_model, write_vocabulary
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
 from venus_edge.engine.vocabulary import Vocabulary, open_vocabulary
+
+settings.register_profile("engine", deadline=None)  # a machine may be busy
+settings.load_profile("engine")
 
 TEMPLATE = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
 
