@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests bench-plan bench-engine clean
+.PHONY: demo test format lint types tests bench-plan bench-engine bench-convert clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -29,6 +29,10 @@ bench-plan: $(VENV)/with-tests
 	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.plan
 
 # The engine beside bare loops and other programs, in ratios. ARGS: MODEL.gguf --small SMALL.gguf --server llama-server
+# ARGS="CHECKPOINT --peer .../convert_hf_to_gguf.py --peer-python PYTHON"; the peer needs torch and transformers.
+bench-convert: $(VENV)/with-tests
+	$(BIN)/python tests/bench/convert.py $(ARGS)
+
 bench-engine: $(VENV)/with-tests
 	$(BIN)/python -m tests.bench.engine $(ARGS)
 
