@@ -28,11 +28,11 @@ tests: $(VENV)/with-tests
 bench-plan: $(VENV)/with-tests
 	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.plan
 
-# The engine beside bare loops and other programs, in ratios. ARGS: MODEL.gguf --small SMALL.gguf --server llama-server
-# ARGS="CHECKPOINT --peer .../convert_hf_to_gguf.py --peer-python PYTHON"; the peer needs torch and transformers.
+# Conversion beside llama.cpp's own converter and cp. ARGS: CHECKPOINT --peer .../convert_hf_to_gguf.py --peer-python PYTHON
 bench-convert: $(VENV)/with-tests
 	$(BIN)/python tests/bench/convert.py $(ARGS)
 
+# The engine beside bare loops and other programs, in ratios. ARGS: MODEL.gguf --small SMALL.gguf --server llama-server
 bench-engine: $(VENV)/with-tests
 	$(BIN)/python -m tests.bench.engine $(ARGS)
 
