@@ -53,7 +53,7 @@ ONE_DOOR = {  # library -> the only files that may import it
     "httpx2": {"venus_edge/sources/", "venus_edge/hub.py"},  # the hub library's client, whose errors it passes on
     "ddgs": {"venus_edge/sources/"},
     "duckduckgo_search": {"venus_edge/sources/"},
-    "readability": {"venus_edge/sources/extract.py"},
+    "readability": {"venus_edge/sources/reader.py"},
     "lxml": {"venus_edge/sources/"},
     "socket": {"venus_edge/sources/"},
     "sqlite3": {"venus_edge/corpus/", "venus_edge/sources/cache.py"},

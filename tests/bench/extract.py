@@ -129,7 +129,7 @@ def _resiliparse() -> Reader:
 
 READERS: dict[str, Callable[[], Reader]] = {
     "ours": _ours,
-    "ours, whole": _full,
+    "ours-whole": _full,
     "readability": _readability,
     "trafilatura": _trafilatura,
     "resiliparse": _resiliparse,

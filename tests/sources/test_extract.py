@@ -137,12 +137,67 @@ KEPT: dict[str, tuple[str, list[str], list[str]]] = {  # name: (body, what must 
 }
 
 
+KEPT |= {
+    "hidden until a script runs": (
+        f"<div style='visibility: hidden'><article>{PARA * 3}<p>Lit 1916.</p></article></div>",
+        ["Lit 1916"],
+        [],
+    ),
+    "sent in parts": (
+        "<main><h1>Lamp</h1><template id='P:1'></template><p>After.</p>"
+        f"{PARA * 3}</main><div hidden id='S:1'><p>Before.</p></div>",
+        ["Before.\n\nAfter."],
+        [],
+    ),
+    "misnamed": (
+        "".join(f"<div class=content-nav-section>{PARA}<p>Part {n}.</p></div>" for n in range(4)),
+        ["Part 0.", "Part 3."],
+        [],
+    ),
+    "a menu before the title": (
+        "<div><ul>" + "".join(f"<li><a href=/{n}>Topic {n}</a></li>" for n in range(80)) + "</ul></div>"
+        f"<div><h1>Lamp</h1>{PARA * 3}</div>",
+        ["tide gauge"],
+        ["Topic 7"],
+    ),
+    "a footer of links": (
+        f"<main>{PARA}</main><footer>" + "".join(f"<a href=/{n}>Imprint {n} of the harbour</a>" for n in range(99)),
+        ["tide gauge"],
+        ["Imprint"],
+    ),
+}
+
+
 @pytest.mark.parametrize("name", KEPT)
 def test_what_readers_lose_is_kept(name: str) -> None:
     body, there, absent = KEPT[name]
     text = read(body)
     assert [s for s in there if s not in text] == []
     assert [s for s in absent if s in text] == []
+
+
+def test_what_a_page_carries_twice_is_read_once_and_code_and_tables_as_they_are() -> None:
+    row, code = (
+        "<tr><td>the lamp of the lighthouse was lit</td><td>in that year</td></tr>",
+        "x = the_same_line_of_code()",
+    )
+    text = read(
+        f"<main>{PARA * 3}<table>{row * 3}</table><pre>{code}\n{code}  # and more of it here\n{code}</pre></main>"
+    )
+    assert text.count("tide gauge") == 1
+    assert text.count("| the lamp of the lighthouse") == 3
+    assert text.count("x = the_same") == 3
+
+
+def test_the_whole_form_keeps_what_stands_beside_the_article() -> None:
+    page = html(
+        f"<div><div class=entry>{PARA * 9}</div><div class=teaser><p>Also read: the other lamp.</p></div></div>"
+    )
+    main, whole = extract(page, URL), extract(page, URL, whole=True)
+    assert isinstance(main, Extracted)
+    assert isinstance(whole, Extracted)
+    assert whole.text.count("tide gauge") == 9
+    assert "the other lamp" in whole.text
 
 
 DATES = {
@@ -162,6 +217,16 @@ def test_the_date_of_a_page_is_found_and_stands_in_its_text(head: str) -> None:
     assert isinstance(extracted, Extracted)
     assert extracted.date == DATES[head]
     assert extracted.text.startswith(f"Published: {DATES[head]}\n\n" if DATES[head] else "The tide gauge")
+
+
+SHOWN = ["2021-03-04", "March 4, 2021", "Mar. 4th 2021", "4 March 2021", "04.03.2021", "3/4/2021", "2021年3月4日"]
+
+
+@pytest.mark.parametrize("shown", [*SHOWN, "4. März 2021", "4 de marzo de 2021"])
+def test_a_date_that_the_text_shows_is_not_added(shown: str) -> None:
+    head = '<meta property="article:published_time" content="2021-03-04">'
+    assert not read(f"<article><p>{shown}</p>{PARA * 3}</article>", head).startswith("Published")
+    assert read(f"<article><p>1{shown}1</p>{PARA * 3}</article>", head).startswith("Published")
 
 
 def test_links_are_relative_to_the_base_of_the_page() -> None:

@@ -8,7 +8,8 @@ a result for the model.
     http.py       Address -> Response, within limits                            encodings.py gzip, br -> bytes (pure)
     pace.py       turns: a pause at each host, so many at once                  deadline.py  work under a deadline
     cache.py      pages and results on disk                                     freshness.py headers -> how long (pure)
-    extract.py    bytes -> Extracted: charset.py, kinds.py, metadata.py, prune.py, markdown.py, notpage.py (phrases.py)
+    extract.py    bytes -> Extracted: charset.py, kinds.py, metadata.py, reader.py (readability), prune.py, markdown.py,
+                  notpage.py (phrases.py)
     web.py        address -> Page: the Opener of the web                        robots.py    may it be read?
     modelserver.py  requests to the server that runs the model: the Client of the remote engine
     search.py     query -> Found: the Searcher of the web                       language.py  query -> market (pure)

@@ -7,7 +7,6 @@ lists; the whole body is the last resort. Charset: `charset`. What it is: `kinds
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from venus_edge.values import Failure, Trouble
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
-VERSION = 1  # of this file's rules: a cache extracts again when it grows
+VERSION = 2  # of this file's rules: a cache extracts again when it grows
 LARGEST = 20_000_000  # bytes that are looked at; more is cut
 _LARGEST_FOR_READABILITY = 2_000_000  # characters of text, and
 _MOST_ELEMENTS = 30_000  # elements: it is quadratic in places
@@ -30,14 +29,16 @@ _DEEPEST = 200  # levels; readability asks every level for all of its text
 _DEEPEST_TREE = 1000  # levels of a tree that is laid flat below
 
 _NUMBER = "data-venus-edge"
+_CONTROLS = bytes({*range(32), 127} - {9, 10, 12, 13})  # that no parser wants
 # What readability found is the page if it is so much of what the pruner left, by whether the page says that it is an
 # article, and says it in JSON-LD (shares picked on WCXB's and AEB's development pages).
-_SHARES = {(False, False): 0.5, (True, False): 0.28, (True, True): 0.12}
+_SHARES = {(False, False): 0.6, (True, False): 0.28, (True, True): 0.12}
 _ARTICLE_WORDS = 100  # less is no article, whatever the page says
 _REGION = 0.9  # of the article's text is in the element that counts as its place
 _CONTAINERS = frozenset(
     ("article", "body", "center", "div", "form", "main", "section", "span", "table", "tbody", "td", "tr")
 )
+_REPEATED = 40  # characters of a line that is not meant to come twice
 _ENOUGH = 20_000  # characters that show whether a text says anything
 _MARKS = ("\n| ", "\n- ", "\n```")  # of a row, an item, a code block
 
@@ -66,18 +67,16 @@ class Extracted:
 
 
 def extract(body: bytes, url: str, content_type: str = "", whole: bool = False) -> Extracted | Failure:
-    """What `body` says, or why it says nothing. `whole`: all that is no menu or footer, not the article alone."""
+    """What `body` says, or why it says nothing. `whole`: all that a reader of the page could see."""
     kind = kinds.kind_of(body, content_type, url)
     if kind not in kinds.READ:
         return _unreadable(f"it is {_NAMED[kind]}, which is not read yet")
     text, _ = charset.decode(body[:LARGEST], content_type)
-    text = safe(text)
-    if not text.strip():
-        return _unreadable("it is empty")
     cut = "only the first 20 MB were read" if len(body) > LARGEST else ""
     if kind == "html":
         return _html(text, url, cut, whole)
-    return _other(text, kind, url, cut)
+    text = safe(text)
+    return _other(text, kind, url, cut) if text.strip() else _unreadable("it is empty")
 
 
 def _unreadable(why: str) -> Failure:
@@ -144,7 +143,7 @@ def parse(text: str) -> HtmlElement | None:
 
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
-        root = html.document_fromstring(text.encode(), parser=parser)
+        root = html.document_fromstring(text.encode("utf-8", "replace").translate(None, _CONTROLS), parser=parser)
     except (etree.ParserError, etree.XMLSyntaxError, ValueError):
         return None
     last = parser.error_log.last_error
@@ -205,17 +204,17 @@ def _html(text: str, url: str, note: str, whole: bool = False) -> Extracted | Fa
     states = metadata.states(root)
     noscript = prune.without_script(root)
     asks = bool(root.xpath("//input[@type='password']"))
-    content = _content(root, _base(root, url), about)
+    content = _content(root, _base(root, url), about, whole)
     shown = notpage.Shown(about.title, content.headings, plain(content.whole), asks, noscript)
     instead = notpage.instead(shown)
     if instead is not None and instead != notpage.NEEDS_JAVASCRIPT:
         return _unreadable(instead)
-    best = content.whole if whole else content.text
+    best = content.text
     if notpage.words(shown.text[:_ENOUGH]) < notpage.EMPTY:
         best = max((best, about.body, metadata.prose(states)), key=notpage.words)
     if notpage.words(best[:_ENOUGH]) < (notpage.EMPTY if instead else 1):
         return _unreadable(instead or "it shows no text")
-    if best not in (content.text, content.whole):
+    if best is not content.text:
         note = note or "text taken from the page's own data"
     return Extracted(about.title, _with_byline(safe(best), about), about.date, about.author, note=note)
 
@@ -231,7 +230,7 @@ def _base(root: HtmlElement, url: str) -> str:
 
 def _with_byline(text: str, about: metadata.About) -> str:
     """The date goes into the text where the text does not have it: what is quoted from a page should be datable."""
-    if not about.date or about.date in text:
+    if not about.date or metadata.says_date(text, about.date):
         return text
     return f"Published: {about.date}\n\n{text}"
 
@@ -245,13 +244,16 @@ class _Content:
     headings: str
 
 
-def _content(root: HtmlElement, base: str, about: metadata.About) -> _Content:
+def _content(root: HtmlElement, base: str, about: metadata.About, everything: bool = False) -> _Content:
     """The content of a page; uses `root` up.
 
     readability says where the article is; what of it is worth reading, the pruner says: inside the article it keeps
     the tables, lists and forms that readability drops. An article that is too small a part of the page is not it.
     """
     prune.clean(root)
+    if everything:
+        text = to_markdown(prune.whole(root), base)
+        return _Content(text, text, "")
     _number(root)
     article = _readable(root)
     kept = prune.prune(root)
@@ -259,7 +261,8 @@ def _content(root: HtmlElement, base: str, about: metadata.About) -> _Content:
     headings = "\n".join(one_line("".join(h.itertext())) for h in list(kept.iter("h1", "h2"))[:3])
     region = _region(kept, article) if article is not None else kept
     text = to_markdown(region, base) if region is not kept else whole
-    return _Content(text if _is_page(text, whole, about) else whole, whole, headings)
+    text, bare = _without_repeats(text), _without_repeats(whole)
+    return _Content(text if _is_page(text, bare, about) else bare, whole, headings)
 
 
 def _is_page(text: str, whole: str, about: metadata.About) -> bool:
@@ -267,9 +270,31 @@ def _is_page(text: str, whole: str, about: metadata.About) -> bool:
     of its tables, lists and code."""
     long = notpage.words(text[:_ENOUGH]) >= _ARTICLE_WORDS
     share = _SHARES[about.article and long, about.marked and long]
-    if len(plain(text)) < share * len(plain(whole)):
+    if _prose(text) < share * _prose(whole):
         return False
     return about.article or all(f"\n{text}".count(mark) * 2 >= f"\n{whole}".count(mark) for mark in _MARKS)
+
+
+def _without_repeats(text: str) -> str:
+    """The text without lines that stood there before: pages carry their parts twice, for wide and for narrow screens.
+    Short lines, rows of tables and code repeat themselves with reason."""
+    seen: set[str] = set()
+    kept: list[str] = []
+    code = False
+    for line in text.split("\n"):
+        code ^= line.startswith("```")
+        if len(line) >= _REPEATED and not code and not line.startswith("|"):
+            bare = line.strip()
+            if bare in seen:
+                continue
+            seen.add(bare)
+        kept.append(line)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
+
+
+def _prose(text: str) -> int:
+    """The characters of a text that are no link."""
+    return len("".join(re.sub(r"\[[^\[\]]*\]", "", plain(text)).split()))
 
 
 def _number(root: HtmlElement) -> None:
@@ -307,12 +332,14 @@ def _readable(root: HtmlElement) -> HtmlElement | None:
     """The article as readability-lxml sees it; None where it sees none or the page would take it too long."""
     if not _suits_readability(root):
         return None
-    reader = _reader_class()(copy.deepcopy(root), handle_failures=None)
+    from venus_edge.sources.reader import reader
+
+    found = reader(root)
     try:
-        reader.summary(html_partial=True)
+        found.summary(html_partial=True)
     except Exception:  # noqa: BLE001 - it wraps everything, recursion and its own bugs too, and the pruner stands in
         return None
-    return cast("HtmlElement", reader.html)
+    return cast("HtmlElement", found.html)
 
 
 def _suits_readability(root: HtmlElement) -> bool:
@@ -327,20 +354,3 @@ def _suits_readability(root: HtmlElement) -> bool:
         if depth > _DEEPEST or elements > _MOST_ELEMENTS:
             return False
     return True
-
-
-@cache
-def _reader_class() -> Any:
-    """readability's Document, made to keep its tree: as text it would be parsed again, and its attribute cleaning is
-    quadratic."""
-    import logging
-
-    from lxml import etree
-    from readability import Document
-
-    class Reader(Document):  # type: ignore[misc]  # readability carries no types
-        def get_clean_html(self) -> str:
-            return str(etree.tostring(self.html, encoding="unicode", method="html"))
-
-    logging.getLogger("readability").addHandler(logging.NullHandler())  # or its tracebacks go to the terminal
-    return Reader

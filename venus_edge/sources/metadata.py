@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from venus_edge.sources.markdown import one_line, safe
@@ -53,14 +54,14 @@ def about(root: HtmlElement) -> About:
     linked, metas = list(_linked_data(root)), _metas(root)
     kinds = {k for item in linked for k in _texts(item.get("@type"))}
     declared = metas.get("og:type") == "article" or bool(root.xpath("//*[@itemprop='articleBody']"))
-    dates = [*_values(linked, "datePublished"), *_named(metas, _DATE_METAS), *_found(root, _DATE_PATHS)]
-    later = [*_values(linked, "dateModified"), *_named(metas, "article:modified_time og:updated_time")]
+    dates = chain(_values(linked, "datePublished"), _named(metas, _DATE_METAS), _found(root, _DATE_PATHS))
+    later = chain(_values(linked, "dateModified"), _named(metas, "article:modified_time og:updated_time"))
     forum = bool(kinds & _FORUMS)
     marked = not forum and any(k.endswith(("Article", "BlogPosting")) for k in kinds)
     return About(
         title=_title(root, metas),
-        date=_first_date([*dates, *later]),
-        author=_author([*_names(linked), *_named(metas, _AUTHOR_METAS), *_found(root, _AUTHOR_PATHS)]),
+        date=_first_date(chain(dates, later)),
+        author=_author(chain(_names(linked), _named(metas, _AUTHOR_METAS), _found(root, _AUTHOR_PATHS))),
         article=marked or (declared and not forum),
         marked=marked,
         body=max(_values(linked, "articleBody"), key=len, default=""),
@@ -86,11 +87,12 @@ def _title(root: HtmlElement, metas: dict[str, str]) -> str:
     return one_line(safe(next((t for t in (*titles, *_named(metas, _TITLE_METAS), *h1) if t.strip()), "")))
 
 
-def _found(root: HtmlElement, paths: tuple[str, ...]) -> list[str]:
-    return [str(value) for path in paths for value in root.xpath(path)]
+def _found(root: HtmlElement, paths: tuple[str, ...]) -> Iterator[str]:
+    """What the paths lead to; each is followed only when those before it brought nothing of use."""
+    return (str(value) for path in paths for value in root.xpath(path))
 
 
-def _first_date(values: list[str]) -> str:
+def _first_date(values: Iterable[str]) -> str:
     """The first that begins as a date, as YYYY-MM-DD or YYYY-MM."""
     for value in values:
         found = _DATE.search(value[:60])
@@ -100,7 +102,28 @@ def _first_date(values: list[str]) -> str:
     return ""
 
 
-def _author(names: list[str]) -> str:
+_MONTHS = (
+    "jan", "feb", "m[aä]r|mar", "apr|abr|avr", "ma[iyg]", "jun|giu|juin", "jul|lug|juil", "aug|ago|ao[uû]t", "sep|set",
+    "o[ck]t|ott|out", "nov", "de[cz]|dic|d[ée]c",
+)  # fmt: skip
+
+
+def says_date(text: str, date: str) -> bool:
+    """Whether a text shows a date (YYYY-MM-DD) in some way of writing it."""
+    year, month, *days = (int(part) for part in date.split("-"))
+    if not days:
+        return date in text
+    m, d, name = f"0?{month}", f"0?{days[0]}", rf"(?:{_MONTHS[month - 1]})\w*\.?"
+    forms = (
+        rf"(?<!\d){year}\s?[-/.年]\s?{m}\s?[-/.月]\s?{d}(?!\d)",
+        rf"(?<!\d)(?:{m}[-/.]{d}|{d}[-/.]{m})[-/.]{year}",
+        rf"\b{name}\s{d}(?:st|nd|rd|th)?,?\s{year}",
+        rf"(?<!\d){d}(?:st|nd|rd|th|\.|º)?\s(?:de\s|of\s)?{name},?\s(?:de\s)?{year}",
+    )
+    return re.search("|".join(forms), text, re.I) is not None
+
+
+def _author(names: Iterable[str]) -> str:
     tidy = (one_line(safe(n)) for n in names)
     return next((n for n in tidy if 1 < len(n) < 80 and not n.lower().startswith("http")), "")
 

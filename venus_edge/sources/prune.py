@@ -25,6 +25,7 @@ _DEAD = _names(
 _AWAY = ("nav", "footer", "aside", "dialog")
 _AWAY_ROLES = _names("navigation banner contentinfo complementary dialog alertdialog search menu menubar")
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.I)
+_FOLDED = re.compile(r"accordion|collaps|tab-?(?:panel|content|pane)\b|drawer|\bfaq|expand", re.I)
 _BOILERPLATE = re.compile(
     r"(?:^|[\s_-])(?:nav(?:bar|igation)?|menus?|footer|site-?header|masthead|sidebar|side-?bar|breadcrumbs?|cookies?|consent|gdpr"
     r"|share|sharing|social|related|recommend(?:ed|ations?)?|promo(?:tion)?s?|newsletter|subscribe|signup|advert(?:isement)?s?"
@@ -34,9 +35,13 @@ _BOILERPLATE = re.compile(
 )
 _BLOCK_TAGS = _names("div section ul ol table header form p span li dl")
 _KEEP_SHARE = 0.3  # a named block that holds this much of the page is the page
+_REVEALED = 0.5  # what is hidden and holds more of the page than this is shown by a script
+_NAMED_SHARE = 0.6  # if named blocks hold more of the page than this together, their names mean something else
+_AFTER_MENU = 300  # characters after the title that make the lists before it menus
 _MAIN_SHARE = 0.35
 _ARTICLE_SHARE = 0.5
 _LINKED = 0.75  # of a link list's text is link text
+_LED = 0.6  # of a menu's text is link text
 _ASKING = 300  # characters that a form needs for its labels
 _SHORT_LINK = 45  # characters: menus have short links, lists of papers long ones
 
@@ -76,15 +81,40 @@ def clean(root: HtmlElement) -> None:
     """Takes out what no reader sees."""
     for form in list(root.iter("form")):
         _settle(form)
+    _place_streamed(root)
     for element in list(root.iter(*_DEAD)):
         _drop(element)
-    for element in root.xpath("//*[@hidden or @style or @aria-hidden='true']"):
-        hidden = element.get("hidden") is not None and element.get("hidden") != "until-found"
-        if hidden or element.get("aria-hidden") == "true" or _HIDDEN.search(element.get("style") or ""):
+    hidden = [e for e in root.xpath("//*[@hidden or @style or @aria-hidden='true']") if _is_hidden(e)]
+    most = weight(whole(root)) * _REVEALED if hidden else 0
+    for element in hidden:
+        if weight(element) <= most:
             _drop(element)
     for element in list(root.iter("button")):
         if not _is_heading_button(element):
             _drop(element)
+
+
+def _is_hidden(element: HtmlElement) -> bool:
+    """Hidden from everybody. A part that a click unfolds is content."""
+    if element.get("role") == "tabpanel" or _FOLDED.search(f"{element.tag} {element.get('class')} {element.get('id')}"):
+        return False
+    hidden = element.get("hidden") is not None and element.get("hidden") != "until-found"
+    return hidden or element.get("aria-hidden") == "true" or bool(_HIDDEN.search(element.get("style") or ""))
+
+
+def _place_streamed(root: HtmlElement) -> None:
+    """Puts the parts of a page that React sends after its frame where its script would put them: hidden elements S:n
+    into the place of the templates P:n or B:n."""
+    parts = root.xpath("//*[@hidden][starts-with(@id, 'S:')]")
+    places = {t.get("id"): t for t in root.iter("template") if t.get("id")} if parts else {}
+    for part in parts:
+        del part.attrib["hidden"]
+        number = part.get("id")[2:]
+        place = places.get(f"P:{number}", places.get(f"B:{number}"))
+        if place is not None and place.getparent() is not None and part not in place.iterancestors():
+            _drop(part)
+            part.tail = None
+            place.addprevious(part)
 
 
 def _settle(form: HtmlElement) -> None:
@@ -109,7 +139,7 @@ def prune(root: HtmlElement) -> HtmlElement:
     body = whole(root)
     total = weight(body) or 1
     for element in list(_away(body)):
-        if element is not body and weight(element) < total * _KEEP_SHARE:
+        if element is not body and (weight(element) < total * _KEEP_SHARE or _leads_away(element)):
             _drop(element)
     _drop_named(body, total)
     content = _main(body)
@@ -127,15 +157,25 @@ def _away(body: HtmlElement) -> Iterator[HtmlElement]:
             yield form
 
 
+def _leads_away(element: HtmlElement) -> bool:
+    """A menu or footer of links and their labels, however large a part of the page it is."""
+    if element.tag not in ("nav", "footer"):
+        return False
+    return sum(weight(a) for a in element.iter("a")) > weight(element) * _LED
+
+
 def _drop_named(body: HtmlElement, total: int) -> None:
-    for element in list(body.iter(*_BLOCK_TAGS)):
+    """Takes out the blocks whose names say that they are no content."""
+    doomed: dict[HtmlElement, int] = {}
+    for element in body.iter(*_BLOCK_TAGS):
         names = f"{element.get('class') or ''} {element.get('id') or ''}"
-        if (
-            len(names) > 1
-            and _BOILERPLATE.search(names)
-            and weight(element) < total * _KEEP_SHARE
-            and _is_aside(element)
-        ):
+        if len(names) > 1 and _BOILERPLATE.search(names) and not any(a in doomed for a in element.iterancestors()):
+            size = weight(element)
+            if size < total * _KEEP_SHARE and _is_aside(element):
+                doomed[element] = size
+    misnamed = sum(doomed.values()) > _NAMED_SHARE * (weight(body) or 1)
+    for element in doomed:
+        if not misnamed or _is_link_list(element):
             _drop(element)
 
 
@@ -156,12 +196,28 @@ def _main(body: HtmlElement) -> HtmlElement:
 
 def _drop_link_lists(content: HtmlElement) -> None:
     """Takes out lists of short links, but for the last one: a page that is a list of links is read as one."""
+    for element in _before_title(content):
+        if _is_link_list(element):
+            _drop(element)
     total = weight(content) or 1
     for element in list(content.iter("ul", "ol")):
         inner = next(element.iterancestors("ul", "ol", "table"), None) is not None
         small = weight(element) < total * _KEEP_SHARE
         if small and not inner and _is_link_list(element) and not _is_reference_list(element):
             _drop(element)
+
+
+def _before_title(content: HtmlElement) -> list[HtmlElement]:
+    """The outermost lists before the first heading, if enough follows it."""
+    lists: list[HtmlElement] = []
+    for element in content.iter("ul", "ol", "h1"):
+        if element.tag != "h1":
+            if next(element.iterancestors("ul", "ol"), None) is None:
+                lists.append(element)
+            continue
+        after = weight(content) - sum(weight(e) for e in lists)
+        return [e for e in lists if e not in element.iterancestors()] if after >= _AFTER_MENU else []
+    return []
 
 
 def _is_reference_list(element: HtmlElement) -> bool:
