@@ -52,7 +52,7 @@ class Context:
         params.n_threads_batch = opts.n_threads_batch or params.n_threads
         params.type_k, params.type_v = KV_TYPES[opts.type_k][0], KV_TYPES[opts.values_type][0]
         params.flash_attn_type = opts.flash
-        library.complaints.forget()
+        library.listen()
         with self._interrupts.held():
             pointer = self.lib.llama_init_from_model(weights.pointer, params)
         if not pointer:
@@ -106,7 +106,7 @@ class Context:
         )
         # Asked after every node of the graph, from Python: free in a long batch, a percent of a short one.
         self.lib.llama_set_abort_callback(self.pointer, self._abort if count > OUTPUTS else self._never, None)
-        library.complaints.forget()
+        library.listen()
         result = self.lib.llama_decode(self.pointer, batch)
         if result == 2:
             raise Stopped

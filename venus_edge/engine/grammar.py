@@ -55,7 +55,7 @@ class Grammar:
         self._lib = vocabulary.lib
         self._one = candidates(np.zeros(1, np.float32), [0])
         self._needed = 1 if settings.temperature <= 0 else settings.top_k  # allowed ones, for the choice to be exact
-        library.complaints.forget()
+        library.listen()
         self._sampler = self._lib.llama_sampler_init_grammar(vocabulary.handle, text.encode(), b"root")
         if not self._sampler:
             reason = library.complaints.first or "no reason given"

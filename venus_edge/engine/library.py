@@ -64,11 +64,17 @@ def load() -> Any:
         raise EngineError(
             f"llama.cpp cannot be loaded ({error}): pip install --force-reinstall llama-cpp-python"
         ) from error
-    log = lib.llama_log_callback(complaints.hear)
-    lib.llama_log_set(log, None)
-    lib.venus_edge_log = log  # must live as long as the library
+    lib.venus_edge_log = lib.llama_log_callback(complaints.hear)  # must live as long as the library
+    lib.llama_log_set(lib.venus_edge_log, None)
     lib.llama_backend_init()
     return lib
+
+
+def listen() -> None:
+    """Complaints are heard from here on, also where somebody else in this process took llama.cpp's log."""
+    lib = load()
+    lib.llama_log_set(lib.venus_edge_log, None)
+    complaints.forget()
 
 
 def version() -> str:

@@ -15,7 +15,7 @@ class Weights:
 
     def __init__(self, path: Path, gpu_layers: int, vocab_only: bool, interrupts: Interrupts) -> None:
         self.lib = library.load()
-        library.complaints.forget()
+        library.listen()
         params = self.lib.llama_model_default_params()
         params.n_gpu_layers = gpu_layers
         params.vocab_only = vocab_only
