@@ -25,7 +25,8 @@ class ModelSpec:
     """What is known of a model before its file is opened.
 
     `file` is a GGUF file (relative to the package), `repo` the checkpoint's hub name and `gguf_repo` that of its GGUF
-    files; `n_ctx` the window to open where it fits, in tokens; `kv_type` "" is what the plan finds best; `results` how
+    files; `revision` the checkpoint's, `rope_theta` and `template` (its name) what a right file has; `quants` are the
+    quantizations worth having, best fit for most first (`fit.planner` knows their sizes); `n_ctx` the window to open where it fits, in tokens; `kv_type` "" is what the plan finds best; `results` how
     many hits a search gives it; `sha256` what the file had when it was added.
     """
 
@@ -37,7 +38,11 @@ class ModelSpec:
     n_ctx_train: int
     results: int = 10
     repo: str = ""
+    revision: str = "main"
     gguf_repo: str = ""
+    rope_theta: float = 0.0
+    template: str = ""
+    quants: str = ""
     file: str = ""
     quant: str = "Q4_K_M"
     kv_type: str = ""
