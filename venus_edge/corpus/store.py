@@ -231,7 +231,9 @@ class Writer:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"{path.parent}: {error.strerror}; set VENUS_DATA_DIR to a directory of yours") from error
+            raise StorageError(
+                f"{path.parent}: {error.strerror}; set VENUS_DATA_DIR to a directory of yours"
+            ) from error
         _make_room(path)
         with translated(path):
             self._db = connect(path, "rwc")
