@@ -25,9 +25,10 @@ class ModelSpec:
     """What is known of a model before its file is opened.
 
     `file` is a GGUF file (relative to the package), `repo` the checkpoint's hub name and `gguf_repo` that of its GGUF
-    files; `revision` the checkpoint's, `rope_theta` and `template` (its name) what a right file has; `quants` are the
-    quantizations worth having, best fit for most first (`fit.planner` knows their sizes); `n_ctx` the window to open where it fits, in tokens; `kv_type` "" is what the plan finds best; `results` how
-    many hits a search gives it; `sha256` what the file had when it was added.
+    files; `revision` the checkpoint's, `rope_theta` and `template` (its name) what a right file has; `quants` the
+    quantizations worth having, most fitting first (`fit.planner` knows their sizes); `n_ctx` the window to open where
+    it fits, in tokens; `kv_type` "" is what the plan finds best; `results` how many hits a search gives it; `sha256`
+    what the file had when it was added.
     """
 
     name: str
