@@ -401,12 +401,11 @@ def test_a_feed_is_read_item_by_item() -> None:
 
 
 NAMED = {
-    b"%PDF-1.7 x": "it is a PDF document, which is not read yet",
-    b"PK\x03\x04\0\0\0\0": "it is an archive, which is not read yet",
-    b"\x89PNG\r\n\x1a\n": "it is an image, which is not read yet",
+    b"PK\x03\x04\0\0\0\0": "it is an archive, which is not read",
+    b"\x89PNG\r\n\x1a\n": "it is an image, which is not read",
     b"": "it is empty",
     b" \n\t": "it is empty",
-    b"\0" * 5000: "it is a binary file, which is not read yet",
+    b"\0" * 5000: "it is a binary file, which is not read",
 }
 
 

@@ -9,7 +9,7 @@ a result for the model.
     pace.py       turns: a pause at each host, so many at once                  deadline.py  work under a deadline
     cache.py      pages and results on disk                                     freshness.py headers -> how long (pure)
     extract.py    bytes -> Extracted: charset.py, kinds.py, metadata.py, reader.py (readability), prune.py, markdown.py,
-                  notpage.py (phrases.py)
+                  notpage.py (phrases.py); documents.py (pdfchild.py) for PDF, office text and EPUB
     web.py        address -> Page: the Opener of the web                        robots.py    may it be read?
     modelserver.py  requests to the server that runs the model: the Client of the remote engine
     search.py     query -> Found: the Searcher of the web                       language.py  query -> market (pure)

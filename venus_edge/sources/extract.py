@@ -1,5 +1,5 @@
 """BYTES -> THE TEXT OF A PAGE. In: a body, its URL, its Content-Type. Out: `Extracted`, or the `Failure` that says what
-stands there instead (needs JavaScript, consent wall, login, not found, a PDF). Never raises; opens nothing.
+stands there instead (needs JavaScript, consent wall, login, not found, a film). Never raises; opens nothing.
 
 readability-lxml finds the article; `prune` is the second opinion, and it wins where readability loses text, tables or
 lists; the whole body is the last resort. Charset: `charset`. What it is: `kinds`. Not the page: `notpage`.
@@ -38,14 +38,13 @@ _REGION = 0.9  # of the article's text is in the element that counts as its plac
 _CONTAINERS = frozenset(
     ("article", "body", "center", "div", "form", "main", "section", "span", "table", "tbody", "td", "tr")
 )
+_HEADING = re.compile(r"#{2,6} ")
 _REPEATED = 40  # characters of a line that is not meant to come twice
 _ENOUGH = 20_000  # characters that show whether a text says anything
 _MARKS = ("\n| ", "\n- ", "\n```")  # of a row, an item, a code block
 
+_DOCUMENTS = ("pdf", "office", "epub")
 _NAMED = {
-    "pdf": "a PDF document",
-    "office": "an office document",
-    "epub": "an e-book",
     "archive": "an archive",
     "image": "an image",
     "media": "an audio or video file",
@@ -69,8 +68,10 @@ class Extracted:
 def extract(body: bytes, url: str, content_type: str = "", whole: bool = False) -> Extracted | Failure:
     """What `body` says, or why it says nothing. `whole`: all that a reader of the page could see."""
     kind = kinds.kind_of(body, content_type, url)
+    if kind in _DOCUMENTS:
+        return _document(body, kind)
     if kind not in kinds.READ:
-        return _unreadable(f"it is {_NAMED[kind]}, which is not read yet")
+        return _unreadable(f"it is {_NAMED[kind]}, which is not read")
     text, _ = charset.decode(body[:LARGEST], content_type)
     cut = "only the first 20 MB were read" if len(body) > LARGEST else ""
     if kind == "html":
@@ -81,6 +82,16 @@ def extract(body: bytes, url: str, content_type: str = "", whole: bool = False) 
 
 def _unreadable(why: str) -> Failure:
     return Failure(Trouble.UNREADABLE, f"page could not be read: {why}")
+
+
+def _document(body: bytes, kind: kinds.Kind) -> Extracted | Failure:
+    from venus_edge.sources import documents
+
+    found = documents.read(body)
+    if isinstance(found, Failure):
+        return found
+    first = next((one_line(line) for line in found.text.splitlines() if line.strip() and line[:1] not in "#|"), "")
+    return Extracted(found.title or first[:200], found.text, author=found.author, kind=kind)
 
 
 # -- not HTML --------------------------------------------------------------------------------------------------------
@@ -260,6 +271,8 @@ def _content(root: HtmlElement, base: str, about: metadata.About, everything: bo
     whole = to_markdown(kept, base) or to_markdown(prune.whole(root), base)
     headings = "\n".join(one_line("".join(h.itertext())) for h in list(kept.iter("h1", "h2"))[:3])
     region = _region(kept, article) if article is not None else kept
+    if about.article and article is not None:
+        _drop_agreed(region, article)
     text = to_markdown(region, base) if region is not kept else whole
     text, bare = _without_repeats(text), _without_repeats(whole)
     return _Content(text if _is_page(text, bare, about) else bare, whole, headings)
@@ -277,7 +290,7 @@ def _is_page(text: str, whole: str, about: metadata.About) -> bool:
 
 def _without_repeats(text: str) -> str:
     """The text without lines that stood there before: pages carry their parts twice, for wide and for narrow screens.
-    Short lines, rows of tables and code repeat themselves with reason."""
+    Short lines, rows of tables and code repeat themselves with reason. Nor do headings end it."""
     seen: set[str] = set()
     kept: list[str] = []
     code = False
@@ -289,6 +302,8 @@ def _without_repeats(text: str) -> str:
                 continue
             seen.add(bare)
         kept.append(line)
+    while kept and (not kept[-1].strip() or _HEADING.match(kept[-1])):  # what the last headings are of was left out
+        kept.pop()
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
 
 
@@ -321,6 +336,15 @@ def _region(kept: HtmlElement, article: HtmlElement) -> HtmlElement:
             break
         region = inner
     return region
+
+
+def _drop_agreed(region: HtmlElement, article: HtmlElement) -> None:
+    """Takes lists and headings that are nothing but links out of an article where readability leaves them out too:
+    other stories of the site."""
+    numbers = {e.get(_NUMBER) for e in article.iter() if isinstance(e.tag, str)}
+    for element in list(region.iter("ul", "ol", "h2", "h3", "h4", "h5", "h6")):
+        if element.get(_NUMBER) not in numbers and element is not region and prune.is_links(element):
+            prune.drop(element)
 
 
 def _own_text(element: HtmlElement) -> int:

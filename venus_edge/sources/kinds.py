@@ -52,6 +52,8 @@ _ZIPPED: tuple[tuple[bytes, Kind], ...] = (
     (b"xl/", "office"),
     (b"ppt/", "office"),
     (b"application/vnd.oasis", "office"),
+    (b"META-INF/container.xml", "epub"),
+    (b"META-INF/manifest.xml", "office"),
 )
 _HTML = re.compile(
     rb"<(!doctype\s+html|html|head|body|title|meta|link|script|style|div|p|h[1-6]|table|article|section|main|ul|ol|a|br|img"
@@ -85,7 +87,7 @@ def _binary(body: bytes) -> Kind | None:
     if b"%PDF-" in body[:1024]:
         return "pdf"
     if body.startswith(b"PK\x03\x04"):
-        head = body[:4096]
+        head = body[:4096] + body[-65536:]  # the names of the parts: in front of each, and all at the end
         return next((kind for mark, kind in _ZIPPED if mark in head), "archive")
     if body[:4] == b"RIFF":
         return "image" if body[8:12] == b"WEBP" else "media"

@@ -83,15 +83,15 @@ def clean(root: HtmlElement) -> None:
         _settle(form)
     _place_streamed(root)
     for element in list(root.iter(*_DEAD)):
-        _drop(element)
+        drop(element)
     hidden = [e for e in root.xpath("//*[@hidden or @style or @aria-hidden='true']") if _is_hidden(e)]
     most = weight(whole(root)) * _REVEALED if hidden else 0
     for element in hidden:
         if weight(element) <= most:
-            _drop(element)
+            drop(element)
     for element in list(root.iter("button")):
         if not _is_heading_button(element):
-            _drop(element)
+            drop(element)
 
 
 def _is_hidden(element: HtmlElement) -> bool:
@@ -112,7 +112,7 @@ def _place_streamed(root: HtmlElement) -> None:
         number = part.get("id")[2:]
         place = places.get(f"P:{number}", places.get(f"B:{number}"))
         if place is not None and place.getparent() is not None and part not in place.iterancestors():
-            _drop(part)
+            drop(part)
             part.tail = None
             place.addprevious(part)
 
@@ -124,7 +124,7 @@ def _settle(form: HtmlElement) -> None:
     if not controls or weight(form) > _ASKING:
         form.tag = "div"
     elif form.find(".//input[@type='password']") is None:
-        _drop(form)
+        drop(form)
 
 
 def _is_heading_button(element: HtmlElement) -> bool:
@@ -140,7 +140,7 @@ def prune(root: HtmlElement) -> HtmlElement:
     total = weight(body) or 1
     for element in list(_away(body)):
         if element is not body and (weight(element) < total * _KEEP_SHARE or _leads_away(element)):
-            _drop(element)
+            drop(element)
     _drop_named(body, total)
     content = _main(body)
     _drop_link_lists(content)
@@ -164,6 +164,11 @@ def _leads_away(element: HtmlElement) -> bool:
     return sum(weight(a) for a in element.iter("a")) > weight(element) * _LED
 
 
+def is_links(element: HtmlElement) -> bool:
+    """Whether an element says nothing but links."""
+    return sum(weight(a) for a in element.iter("a")) >= max(1, weight(element)) * 0.9
+
+
 def _drop_named(body: HtmlElement, total: int) -> None:
     """Takes out the blocks whose names say that they are no content."""
     doomed: dict[HtmlElement, int] = {}
@@ -176,7 +181,7 @@ def _drop_named(body: HtmlElement, total: int) -> None:
     misnamed = sum(doomed.values()) > _NAMED_SHARE * (weight(body) or 1)
     for element in doomed:
         if not misnamed or _is_link_list(element):
-            _drop(element)
+            drop(element)
 
 
 def _is_aside(element: HtmlElement) -> bool:
@@ -198,13 +203,13 @@ def _drop_link_lists(content: HtmlElement) -> None:
     """Takes out lists of short links, but for the last one: a page that is a list of links is read as one."""
     for element in _before_title(content):
         if _is_link_list(element):
-            _drop(element)
+            drop(element)
     total = weight(content) or 1
     for element in list(content.iter("ul", "ol")):
         inner = next(element.iterancestors("ul", "ol", "table"), None) is not None
         small = weight(element) < total * _KEEP_SHARE
         if small and not inner and _is_link_list(element) and not _is_reference_list(element):
-            _drop(element)
+            drop(element)
 
 
 def _before_title(content: HtmlElement) -> list[HtmlElement]:
@@ -234,7 +239,7 @@ def _is_link_list(element: HtmlElement) -> bool:
     return bool(links) and sum(links) > text * _LINKED and sum(links) < len(links) * _SHORT_LINK
 
 
-def _drop(element: HtmlElement) -> None:
+def drop(element: HtmlElement) -> None:
     """Takes an element out; the text after it stays."""
     parent = element.getparent()
     if parent is None:
