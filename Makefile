@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests bench-plan bench-engine bench-convert clean
+.PHONY: demo test format lint types tests bench-plan bench-engine bench-convert bench-extract clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -31,6 +31,10 @@ bench-plan: $(VENV)/with-tests
 # Conversion beside llama.cpp's own converter and cp. ARGS: CHECKPOINT --peer .../convert_hf_to_gguf.py --peer-python PYTHON
 bench-convert: $(VENV)/with-tests
 	$(BIN)/python tests/bench/convert.py $(ARGS)
+
+# Extraction beside readability-lxml, trafilatura and resiliparse, those of them that are installed, on ../shared/data.
+bench-extract: $(VENV)/with-tests
+	$(BIN)/python tests/bench/extract.py $(ARGS)
 
 # The engine beside bare loops and other programs, in ratios. ARGS: MODEL.gguf --small SMALL.gguf --server llama-server
 bench-engine: $(VENV)/with-tests

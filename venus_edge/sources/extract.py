@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin
 
@@ -28,7 +30,6 @@ _MOST_ELEMENTS = 30_000  # elements: it is quadratic in places
 _DEEPEST = 200  # levels; readability asks every level for all of its text
 _DEEPEST_TREE = 1000  # levels of a tree that is laid flat below
 
-_NUMBER = "data-venus-edge"
 _CONTROLS = bytes({*range(32), 127} - {9, 10, 12, 13})  # that no parser wants
 # What readability found is the page if it is so much of what the pruner left, by whether the page says that it is an
 # article, and says it in JSON-LD (shares picked on WCXB's and AEB's development pages).
@@ -211,11 +212,13 @@ def _html(text: str, url: str, note: str, whole: bool = False) -> Extracted | Fa
     root = parse(text)
     if root is None:
         return _unreadable("it is empty")
+    alive = list(islice(root.iter(), _MOST_ELEMENTS))  # lxml makes an element anew each time that nobody holds it
     about = metadata.about(root)
     states = metadata.states(root)
     noscript = prune.without_script(root)
     asks = bool(root.xpath("//input[@type='password']"))
     content = _content(root, _base(root, url), about, whole)
+    del alive
     shown = notpage.Shown(about.title, content.headings, plain(content.whole), asks, noscript)
     instead = notpage.instead(shown)
     if instead is not None and instead != notpage.NEEDS_JAVASCRIPT:
@@ -265,7 +268,6 @@ def _content(root: HtmlElement, base: str, about: metadata.About, everything: bo
     if everything:
         text = to_markdown(prune.whole(root), base)
         return _Content(text, text, "")
-    _number(root)
     article = _readable(root)
     kept = prune.prune(root)
     whole = to_markdown(kept, base) or to_markdown(prune.whole(root), base)
@@ -312,19 +314,11 @@ def _prose(text: str) -> int:
     return len("".join(re.sub(r"\[[^\[\]]*\]", "", plain(text)).split()))
 
 
-def _number(root: HtmlElement) -> None:
-    """Gives every element a number, by which it is known again in readability's copy."""
-    for number, element in enumerate(root.iter()):
-        if isinstance(element.tag, str):
-            element.set(_NUMBER, str(number))
-
-
-def _region(kept: HtmlElement, article: HtmlElement) -> HtmlElement:
+def _region(kept: HtmlElement, article: Set[HtmlElement]) -> HtmlElement:
     """The smallest element of the pruned page that holds nine tenths of the article's text."""
-    numbers = {e.get(_NUMBER) for e in article.iter() if isinstance(e.tag, str)}
     held: dict[HtmlElement, int] = {}
     for element in reversed(list(kept.iter())):  # children before parents
-        own = _own_text(element) if element.get(_NUMBER) in numbers else 0
+        own = _own_text(element) if element in article else 0
         held[element] = held.get(element, 0) + own
         parent = element.getparent()
         if parent is not None and element is not kept:
@@ -338,12 +332,11 @@ def _region(kept: HtmlElement, article: HtmlElement) -> HtmlElement:
     return region
 
 
-def _drop_agreed(region: HtmlElement, article: HtmlElement) -> None:
+def _drop_agreed(region: HtmlElement, article: Set[HtmlElement]) -> None:
     """Takes lists and headings that are nothing but links out of an article where readability leaves them out too:
     other stories of the site."""
-    numbers = {e.get(_NUMBER) for e in article.iter() if isinstance(e.tag, str)}
     for element in list(region.iter("ul", "ol", "h2", "h3", "h4", "h5", "h6")):
-        if element.get(_NUMBER) not in numbers and element is not region and prune.is_links(element):
+        if element not in article and element is not region and prune.is_links(element):
             prune.drop(element)
 
 
@@ -352,8 +345,9 @@ def _own_text(element: HtmlElement) -> int:
     return len((element.text or "").strip()) + sum(len((child.tail or "").strip()) for child in element)
 
 
-def _readable(root: HtmlElement) -> HtmlElement | None:
-    """The article as readability-lxml sees it; None where it sees none or the page would take it too long."""
+def _readable(root: HtmlElement) -> Set[HtmlElement] | None:
+    """The elements of the article as readability-lxml sees it; None where it sees none or the page would take it too
+    long."""
     if not _suits_readability(root):
         return None
     from venus_edge.sources.reader import reader
@@ -363,7 +357,7 @@ def _readable(root: HtmlElement) -> HtmlElement | None:
         found.summary(html_partial=True)
     except Exception:  # noqa: BLE001 - it wraps everything, recursion and its own bugs too, and the pruner stands in
         return None
-    return cast("HtmlElement", found.html)
+    return cast("Set[HtmlElement]", found.elements())
 
 
 def _suits_readability(root: HtmlElement) -> bool:

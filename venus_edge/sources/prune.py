@@ -172,9 +172,12 @@ def is_links(element: HtmlElement) -> bool:
 def _drop_named(body: HtmlElement, total: int) -> None:
     """Takes out the blocks whose names say that they are no content."""
     doomed: dict[HtmlElement, int] = {}
+    named: dict[str, bool] = {}
     for element in body.iter(*_BLOCK_TAGS):
         names = f"{element.get('class') or ''} {element.get('id') or ''}"
-        if len(names) > 1 and _BOILERPLATE.search(names) and not any(a in doomed for a in element.iterancestors()):
+        if names not in named:
+            named[names] = len(names) > 1 and bool(_BOILERPLATE.search(names))
+        if named[names] and not any(a in doomed for a in element.iterancestors()):
             size = weight(element)
             if size < total * _KEEP_SHARE and _is_aside(element):
                 doomed[element] = size

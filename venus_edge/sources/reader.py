@@ -1,8 +1,8 @@
 """readability-lxml, MADE FASTER: the same article from a tree that is cleaned already.
 
-In: a tree. Out: readability's Document over a copy of it; after `summary()` its `html` is the article as a tree. What
-it decides is unchanged; what is replaced is how it measures (regular expressions over serialised markup, text copied
-for every length): half of its time.
+In: a tree. Out: readability's Document over a copy of it; after `summary()`, `elements()` are those of the tree that
+are the article. What it decides is unchanged; what is replaced is how it measures (regular expressions over serialised
+markup, text copied for every length): more than half of its time.
 """
 
 from __future__ import annotations
@@ -40,9 +40,16 @@ def _class() -> Any:
             super().__init__(*given, **named)
             self.weights: dict[str, int] = {}
             self.unlikely: dict[str, bool] = {}
+            self.twins: dict[Any, Any] = {}  # element of the copy -> of the page
 
         def _parse(self, tree: Any) -> Any:
-            return copy.deepcopy(tree)
+            copied = copy.deepcopy(tree)
+            self.twins = dict(zip(copied.iter(), tree.iter(), strict=True))
+            return copied
+
+        def elements(self) -> set[Any]:
+            """The elements of the page that the article has."""
+            return {self.twins[e] for e in self.html.iter() if e in self.twins}
 
         def get_clean_html(self) -> str:
             """Only whether it is long enough is asked: as text it would be parsed again."""
