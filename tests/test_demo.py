@@ -128,6 +128,24 @@ def test_ctrl_c_exits_130_and_the_session_says_so(tmp_path: Path, seen: str) -> 
     assert json.loads(session.read_text().splitlines()[-1])["result"]["termination"] == "interrupted"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize(
+    ("full", "code", "stdout", "stderr"),
+    [
+        ("stderr", 0, "The length of the Pilnike Garden is 29 metres.\n", None),
+        ("stdout", 1, None, "Error: the output cannot be written: No space left on device\n"),
+    ],
+)
+def test_an_output_that_takes_no_more_costs_itself_only(
+    full: str, code: int, stdout: str | None, stderr: str | None
+) -> None:
+    command = [sys.executable, "-m", "venus_edge", "run", "--demo"] + ["-q"] * (full == "stdout")
+    with Path("/dev/full").open("w") as device:
+        out, err = (device if full == name else subprocess.PIPE for name in ("stdout", "stderr"))
+        done = subprocess.run(command, text=True, check=False, stdout=out, stderr=err)
+    assert (done.returncode, done.stdout, done.stderr) == (code, stdout, stderr)
+
+
 def test_the_shipped_gguf_is_what_the_converter_makes_of_the_checkpoint(tmp_path: Path) -> None:
     made = tmp_path / "venus-tiny.gguf"
     checkpoint = Path(__file__).parent / "data" / "venus-tiny"

@@ -29,8 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from venus_edge.sources import extract as extracting  # noqa: E402 - the tree is run as it lies
-from venus_edge.sources.charset import decode  # noqa: E402
-from venus_edge.sources.markdown import plain  # noqa: E402
+from venus_edge.sources.charset import decode  # noqa: E402 - as above
+from venus_edge.sources.markdown import plain  # noqa: E402 - as above
 
 WORD = re.compile(r"\w+")
 TYPES = ("article", "documentation", "service", "forum", "collection", "listing", "product")

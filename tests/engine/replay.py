@@ -29,7 +29,7 @@ class ReplayEngine:
 
     def __init__(self, vocabulary: Vocabulary, turns: Sequence[str], spoil: Spoil) -> None:
         self.stats = Stats()
-        self.n_ctx = N_CTX
+        self.n_ctx = self.n_ctx_reading = N_CTX
         self.chat_template = ""
         self.reused: list[int] = []
         self.cached = Cached()

@@ -11,10 +11,16 @@ from hypothesis import strategies as st
 
 from tests.protocol.runs import released
 from venus_edge.protocol.parse import parse
-from venus_edge.protocol.stream import Kind, Splitter, classify
+from venus_edge.protocol.stream import Kind, Splitter
 from venus_edge.values import Answer
 
 CALL = '{"name": "search", "arguments": {"query": ["灯塔"]}}'
+
+
+def classify(text: str) -> list[tuple[Kind, str]]:
+    """The stretches of a whole turn."""
+    splitter = Splitter()
+    return [*splitter.feed(text), *splitter.end()]
 
 
 def joined(stretches: list[tuple[Kind, str]]) -> list[tuple[Kind, str]]:

@@ -125,7 +125,8 @@ class FakeEngine:
     """Says one text, keeps what it was asked; a token is a character."""
 
     says: str
-    n_ctx: int = 20_000
+    n_ctx: int = 100_000
+    n_ctx_reading: int = 20_000
     chat_template: str = ""
     stats: Stats = field(default_factory=Stats)
     prompts: list[list[Piece]] = field(default_factory=list)
@@ -199,6 +200,12 @@ def test_an_unusable_reply_gives_the_extractive_reading(says: str) -> None:
     assert ModelReader(FakeEngine(says)).read(LIGHTHOUSE, GOAL) == ExtractiveReader().read(LIGHTHOUSE, GOAL)
 
 
+@pytest.mark.parametrize("rest", ["It is made of co", '", "summary": "It was li'])
+def test_the_whole_quotes_of_a_cut_reply_are_kept_and_summed_up_without_the_model(rest: str) -> None:
+    read = ModelReader(FakeEngine('{"evidence": "It opened in 1826. ' + rest)).read(LIGHTHOUSE, GOAL)
+    assert read == Evidence("It opened in 1826.", ExtractiveReader().read(LIGHTHOUSE, GOAL).summary)
+
+
 def test_that_the_page_has_nothing_is_a_reading_too() -> None:
     assert ModelReader(FakeEngine(reply("", "The page does not tell."))).read(LIGHTHOUSE, GOAL) == Evidence(
         "", "The page does not tell."
@@ -212,7 +219,7 @@ def test_an_empty_page_is_not_given_to_the_model() -> None:
 
 
 def test_a_long_page_is_cut_to_the_tokens_there_are_by_its_best_passages() -> None:
-    engine = FakeEngine(reply("", "x"), n_ctx=6_000)
+    engine = FakeEngine(reply("", "x"), n_ctx_reading=6_000)
     text = f"{filler(300)}\n\nThe height of the tower is 41 metres.\n\n{filler(300)}"
     ModelReader(engine, plan=ReadingPlan(page_tokens=2_000, reply_tokens=300)).read(page(text), "height of the tower")
     asked = "".join(map(chr, engine.requests[0].prompt))
@@ -221,7 +228,7 @@ def test_a_long_page_is_cut_to_the_tokens_there_are_by_its_best_passages() -> No
 
 
 def test_where_the_context_has_no_room_the_page_is_read_without_the_model() -> None:
-    engine = FakeEngine(reply("", "x"), n_ctx=1_500)
+    engine = FakeEngine(reply("", "x"), n_ctx_reading=1_500)
     assert ModelReader(engine).read(LIGHTHOUSE, GOAL) == ExtractiveReader().read(LIGHTHOUSE, GOAL)
     assert engine.requests == []
 

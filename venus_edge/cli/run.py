@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -173,12 +174,18 @@ def _print(outcome: Outcome, ready: Runtime, as_json: bool) -> None:
         return
     if result.prediction:
         click.echo(clean(result.prediction))
-    if result.sources:
-        click.echo("\nSources:", err=True)
-        for number, source in enumerate(result.sources, 1):
-            click.echo(clean(f"  [{number}] {source.title} {source.url}"), err=True)
-    click.echo(ready.ledger(), err=True)
-    click.echo(f"Session: {outcome.session}", err=True)
+    with contextlib.suppress(OSError):  # the answer is out; a stderr that takes no more changes nothing of that
+        click.echo("\n".join(_afterwards(outcome, ready)), err=True)
+
+
+def _afterwards(outcome: Outcome, ready: Runtime) -> Iterator[str]:
+    """The lines that follow the answer."""
+    sources = outcome.result.sources
+    if sources:
+        yield "\nSources:"
+        yield from (clean(f"  [{number}] {source.title} {source.url}") for number, source in enumerate(sources, 1))
+    yield ready.ledger()
+    yield f"Session: {outcome.session}"
 
 
 def _record(outcome: Outcome, ready: Runtime) -> dict[str, Any]:

@@ -104,6 +104,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def n_ctx_reading(self) -> int:
+        """The window of sequence 1, which reads pages, in tokens; 0 if the engine has none."""
+        ...
+
+    @property
     def chat_template(self) -> str:
         """The model's own chat template (GGUF `tokenizer.chat_template`), "" if it carries none."""
         ...

@@ -63,6 +63,10 @@ class LlamaEngine:
         return self.options.n_ctx
 
     @property
+    def n_ctx_reading(self) -> int:
+        return self.options.n_ctx_reading
+
+    @property
     def chat_template(self) -> str:
         return self._weights.chat_template
 

@@ -75,6 +75,11 @@ class RemoteEngine:
         return self._n_ctx
 
     @property
+    def n_ctx_reading(self) -> int:
+        """The whole window: a server gives each request the one that it has."""
+        return self.n_ctx
+
+    @property
     def chat_template(self) -> str:
         return self._chat_template
 

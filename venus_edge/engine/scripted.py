@@ -52,6 +52,10 @@ class ScriptedEngine:
         return self._n_ctx
 
     @property
+    def n_ctx_reading(self) -> int:
+        return self._n_ctx
+
+    @property
     def chat_template(self) -> str:
         return self._chat_template
 

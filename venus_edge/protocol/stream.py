@@ -70,9 +70,3 @@ class Splitter:
         at = text.rfind("<", max(start, len(text) - _LONGEST + 1))
         tail = text[at:].lower()
         return at if at >= 0 and any(full.startswith(tail) for full in _TAG_TEXTS) else len(text)
-
-
-def classify(text: str) -> list[tuple[Kind, str]]:
-    """The stretches of a whole turn."""
-    splitter = Splitter()
-    return [*splitter.feed(text), *splitter.end()]

@@ -48,6 +48,7 @@ _QUANTITY = re.compile(
 _NUMBER = re.compile(r"\d|[一二三四五六七八九十百千万亿]{2,}")
 _HEADING = re.compile(r"#{1,6}\s")
 _GAPS = re.compile(r"\n\s*\n|(?:^|(?<=\s))\[?(?:\.\.\.|…+)\]?(?=\s|$)")
+_BEGUN = re.compile(r'\s*\{\s*"evidence":\s*"((?:[^"\\]|\\.)*+)', re.DOTALL)  # of a reading's JSON
 
 _RELATED = 0.6  # what a word counts that shares a beginning with a goal's word: "founder" for "founded"
 _OF_TITLE = 0.25  # the page's own name says little on the page itself
@@ -226,10 +227,15 @@ def _summary(text: str, sentences: Sequence[_Sentence]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReadingPlan:
-    """How the model reads: tokens of the page that it sees, and tokens that it may write."""
+    """How the model reads: the most tokens of the page that it sees, and the most that it may write; both are less
+    where the engine's reading window is small."""
 
     page_tokens: int = 6_000
     reply_tokens: int = 1_200
+
+    def within(self, window: int) -> ReadingPlan:
+        """The plan for a window of so many tokens: a quarter of it at most is for the reply."""
+        return ReadingPlan(self.page_tokens, min(self.reply_tokens, window // 4))
 
 
 class ModelReader:
@@ -247,29 +253,31 @@ class ModelReader:
         self._engine = engine
         self._template = template
         self._fallback = fallback or ExtractiveReader(budget)
-        self._plan = plan or ReadingPlan()
+        self._plan = (plan or ReadingPlan()).within(engine.n_ctx_reading)
         self._budget = budget
 
     def read(self, page: Page, goal: str) -> Evidence:
-        """What the model quotes and says; the fallback's reading where its reply cannot be used."""
+        """What the model quotes and says; the fallback's reading where its reply cannot be used, and its summary where
+        the output limit cut the reply before one."""
         ids = self._prompt(page, goal) if page.text.strip() else []
         said = _parsed(self._said(ids)) if ids else None
         if said is None:
             return self._fallback.read(page, goal)
         quotes = verified(said.evidence, page.text)
-        if said.evidence.strip() and not quotes:  # it quoted, and nothing of it is in the page
+        if not quotes and (said.evidence.strip() or not said.summary):  # nothing of what it quoted is in the page
             return self._fallback.read(page, goal)
-        return Evidence(GAP.join(quotes), said.summary)
+        return Evidence(GAP.join(quotes), said.summary or self._fallback.read(page, goal).summary)
 
     def _prompt(self, page: Page, goal: str) -> list[int]:
         """The token ids of the reading, the page cut to what there is room for; none if there is no room."""
-        room = min(self._plan.page_tokens, self._engine.n_ctx - self._plan.reply_tokens)
+        window = self._engine.n_ctx_reading - self._plan.reply_tokens
+        room = min(self._plan.page_tokens, window)
         characters = 4 * self._plan.page_tokens
         while characters >= 400:
             text = best_passages(page, goal, characters)
             ids = self._engine.tokenize(self._pieces(text, page.url, goal))
             empty = self._engine.tokenize(self._pieces("", page.url, goal))
-            if len(ids) - len(empty) <= room and len(ids) + self._plan.reply_tokens <= self._engine.n_ctx:
+            if len(ids) - len(empty) <= room and len(ids) <= window:
                 return ids
             characters = min(characters, len(text)) * 2 // 3
         return []
@@ -285,17 +293,31 @@ class ModelReader:
 
 
 def _parsed(reply: str) -> Evidence | None:
-    """The reply's JSON as Evidence; None if it is cut, not that, or says nothing."""
+    """The reply's JSON as Evidence; its whole quotes if it is cut; None if it is not that or says nothing."""
     try:
         said = json.loads(reply, strict=False)
     except (ValueError, RecursionError):
-        return None
+        return _cut(reply)
     if not isinstance(said, dict):
         return None
     evidence, summary = said.get("evidence", ""), said.get("summary", "")
     if not isinstance(evidence, str) or not isinstance(summary, str) or not summary.strip():
         return None
     return Evidence(prompt.well_formed(evidence), prompt.well_formed(summary).strip())
+
+
+def _cut(reply: str) -> Evidence | None:
+    """The quotes of a reply that the output limit ended, up to the last whole sentence; None if there are none."""
+    begun = _BEGUN.match(reply)
+    if begun is None:
+        return None
+    try:
+        quoted = str(json.loads(f'"{begun[1]}"', strict=False))
+    except ValueError:  # cut within \\uXXXX
+        return None
+    whole = list(terms.sentences(quoted)) if begun.end() == len(reply) else []
+    evidence = quoted[: whole[-1][0]] if whole else quoted
+    return Evidence(prompt.well_formed(evidence).strip(), "") if evidence.strip() else None
 
 
 def verified(evidence: str, text: str) -> list[str]:
