@@ -188,12 +188,12 @@ def _unwatched(_: Progress) -> None:
     """Nobody looks."""
 
 
-def listing(repo: str) -> Listing:
-    """What a repository holds. Raises ModelError in one line for whatever failed."""
+def listing(repo: str, revision: str = "") -> Listing:
+    """What a repository holds, at a commit, branch or tag. Raises ModelError in one line for whatever failed."""
     from huggingface_hub import HfApi
 
     with _translated(repo):
-        info = HfApi(endpoint=_endpoint()).model_info(repo, files_metadata=True, timeout=20)
+        info = HfApi(endpoint=_endpoint()).model_info(repo, revision=revision or None, files_metadata=True, timeout=20)
     siblings = info.siblings or []
     files = tuple(
         RemoteFile(s.rfilename, s.size or 0, s.lfs.sha256 if s.lfs else "", s.blob_id or "") for s in siblings

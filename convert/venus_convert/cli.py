@@ -177,13 +177,14 @@ def _provenance(spec: ModelSpec | None, name: str, dialect: str, revision: str) 
 
 
 def _spec(model: str, source: Path) -> ModelSpec | None:
-    """The registry's entry: the one named, else the one whose name the folder's name holds."""
+    """The registry's entry: the one named, else the one whose name the folder's or repository's name holds."""
+    from venus_convert.job import stem
     from venus_edge.registry import find, load
 
     known = load()
     if model:
         return find(model, known)
-    folder = source.resolve().name.lower()
+    folder = stem(source).lower()
     return next((spec for name, spec in known.items() if name in folder), None)
 
 

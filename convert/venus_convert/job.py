@@ -170,7 +170,7 @@ def opened(job: Job) -> Source:
     texts = {path for pattern in TEXTS for path in job.source.glob(pattern) if path.is_file()}
     shards = {tensor.path for tensor in plan.checkpoint.tensors.values()}
     folder = job.out.parent if _is_file(job.out) else job.out
-    full = folder / f"{_stem(job.source)}-{plan.type.label}.gguf"
+    full = folder / f"{stem(job.source)}-{plan.type.label}.gguf"
     columns = _columns([tensor.source.shape for tensor in plan.tensors])
     return Source(plan.type.label, plan.nbytes, plan.parameters, columns, tuple(sorted(texts | shards)), plan, full)
 
@@ -187,7 +187,7 @@ def _targets(job: Job, source: Source) -> dict[Path, Quant | None]:
         return {job.out: wanted[0]}
     targets: dict[Path, Quant | None] = {source.gguf: None} if job.keep and source.plan else {}
     for quant in wanted:
-        path = job.out / f"{_stem(job.source)}-{quant.name}.gguf" if quant else source.gguf
+        path = job.out / f"{stem(job.source)}-{quant.name}.gguf" if quant else source.gguf
         if path == job.source:
             raise UsageError(f"{path} is the source itself; name another --out")
         targets[path] = quant
@@ -198,7 +198,7 @@ def _is_file(out: Path) -> bool:
     return out.suffix == ".gguf" and not out.is_dir()
 
 
-def _stem(source: Path) -> str:
+def stem(source: Path) -> str:
     """The model's name for files: the folder's, the hub's for a folder of its cache, a GGUF's without its type."""
     if source.is_file():
         return source.stem.removesuffix("-BF16").removesuffix("-F16").removesuffix("-F32")

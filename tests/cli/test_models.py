@@ -86,6 +86,23 @@ def test_a_repository_without_gguf_is_fetched_as_a_checkpoint_and_converted(
     assert invoke("models", "path", "dr-venus-4b-rl").stdout.strip() == str(made)
 
 
+def test_convert_takes_a_name_of_the_hub(served: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = checkpoint(tmp_path / "source")
+    served.repos["someone/Qwen3-Mine"] = {path.name: path.read_bytes() for path in source.iterdir() if path.is_file()}
+    result = invoke("convert", "someone/Qwen3-Mine", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    (made,) = (tmp_path / "out").glob("*.gguf")
+    assert made.name == "Qwen3-Mine-BF16.gguf"
+    assert header.read(made).architecture == "qwen3"
+    nothing = invoke("convert", "someone/nothing", "--out", str(tmp_path / "out"))
+    assert (nothing.exit_code, len(nothing.stderr.splitlines())) == (1, 1)
+    monkeypatch.setenv("VENUS_OFFLINE", "true")
+    assert (
+        "offline, so someone/Qwen3-Mine cannot be fetched"
+        in invoke("convert", "someone/Qwen3-Mine", "--out", "x").stderr
+    )
+
+
 def test_offline_a_pull_gives_what_is_here(served: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
     path = invoke("models", "pull", "dr-venus-4b-rl").stdout.strip()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

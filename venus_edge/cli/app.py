@@ -11,6 +11,7 @@ import importlib
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import Any, TextIO
 
 import click
@@ -98,6 +99,13 @@ class DefaultRun(click.Group):
             raise click.ClickException(f"the output cannot be written: {error.strerror}") from error
 
 
+def _fetch_checkpoint(repo: str, revision: str) -> Path:
+    """What `convert` asks for a hub name: loaded when it asks."""
+    from venus_edge.cli.models import fetch_checkpoint
+
+    return fetch_checkpoint(repo, revision)
+
+
 def _forget(stream: TextIO) -> None:
     """What is still to be written to a stream that takes nothing more goes nowhere, also at the end of the process."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
@@ -131,5 +139,6 @@ def cli(verbose: bool) -> None:
     A question goes in; a local model searches, reads and answers with its sources. Without a command name, the
     arguments are those of `run`.
     """
+    click.get_current_context().meta["venus_edge.fetch_checkpoint"] = _fetch_checkpoint
     if verbose:
         logging.basicConfig(level=logging.DEBUG, format="%(levelname).1s %(name)s: %(message)s")

@@ -125,14 +125,22 @@ def _wanted(spec: ModelSpec, quant: str, sizes: dict[str, int]) -> str:
     return planner.plan(known, machine.probe(), runtime.wishes(spec, settings({}))).quant
 
 
+def fetch_checkpoint(repo: str, revision: str = "") -> Path:
+    """A repository's checkpoint, fetched: its folder. What is here already is kept. Raises ModelError."""
+    from venus_edge import hub
+    from venus_edge.config import settings
+
+    if hub.offline() or settings({}).offline:
+        raise ModelError(f"offline, so {repo} cannot be fetched: copy its checkpoint folder here and name that")
+    found = hub.listing(repo, revision)
+    return _fetch(found, hub.checkpoint(found))[0].parent
+
+
 def _convert(spec: ModelSpec, quant: str) -> Path:
     """Fetches the checkpoint and converts it into the models directory."""
     from venus_convert.cli import convert_command
 
-    from venus_edge import hub
-
-    found = hub.listing(spec.repo)
-    folder = _fetch(found, hub.checkpoint(found))[0].parent
+    folder = fetch_checkpoint(spec.repo)
     out = Directories.from_environment().models
     out.mkdir(parents=True, exist_ok=True)
     target = out / f"{spec.name}-{quant}.gguf"
