@@ -7,9 +7,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +21,8 @@ from tests.engine.replay import RecordedTools
 from tests.protocol.runs import released
 from venus_edge.agent import CALLS, Agent, Config
 from venus_edge.engine import Request, Sampling, Triggered
-from venus_edge.engine.grammar import Grammar, Lazy, is_open
+from venus_edge.engine.chain import samplers
+from venus_edge.engine.grammar import Grammar, Lazy, apply, is_open
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
 from venus_edge.engine.scripted import ScriptedEngine
@@ -134,6 +138,65 @@ def test_a_stretch_is_open_by_its_last_tag() -> None:
     assert [is_open(prompt, 1, 2) for prompt in ([], [1], [1, 2], [1, 2, 1, 9], [2, 9])] == [
         *(False, True, False, True, False)
     ]
+
+
+# -- what is chosen where the sampler's choice is refused -------------------------------------------------------------
+
+PLACES = (
+    '\n{"name": "search", "arguments": {"query": ["潮汐 Brest"]}}\n</tool_call>',
+    '{"name":"visit","arguments":{"url":["https://example.org/a?b=\\u704f"],"goal":"the year, 年份"}}</tool_call>',
+)
+
+
+class Counting(Grammar):
+    """Counts the tokens that llama.cpp is asked about."""
+
+    asked = 0
+
+    def _allowed(self, logits: Any, ids: Any) -> Any:
+        self.asked += len(ids)
+        return super()._allowed(logits, ids)
+
+
+def places(vocabulary: Vocabulary, text: str, settings: Sampling) -> Iterator[tuple[Counting, int]]:
+    """The grammar in front of each token of the call, and behind the last."""
+    grammar = Counting(vocabulary, CALLS.grammar, settings)
+    for token in [*vocabulary.encode(text), vocabulary.specials.control["<|im_end|>"]]:
+        yield grammar, token
+        if not vocabulary.ends(token):
+            grammar.accept(token)
+    grammar.close()
+
+
+@pytest.mark.parametrize("text", PLACES)
+@pytest.mark.parametrize("settings", [Sampling(), Sampling(temperature=0.0), Sampling(temperature=1.7, top_k=0)])
+def test_the_choice_is_the_samplers_among_all_that_the_grammar_allows(
+    vocabulary: Vocabulary, text: str, settings: Sampling
+) -> None:
+    random = np.random.default_rng(3)
+    for grammar, _ in places(vocabulary, text, settings):
+        logits = random.normal(0, 4, vocabulary.size).astype(np.float32)
+        every = grammar._allowed(logits, np.arange(vocabulary.size))
+        narrowed = np.concatenate(vocabulary.prefixes.allowed(partial(grammar._allowed, logits)))
+        assert np.array_equal(np.sort(narrowed["id"]), every["id"])
+        chains = [samplers(vocabulary.lib, settings) for _ in range(2)]
+        _, selected = apply(vocabulary.lib, chains[0], every)
+        assert grammar.choose(logits, chains[1]) == every["id"][selected]
+        for chain in chains:
+            vocabulary.lib.llama_sampler_free(chain)
+
+
+@pytest.mark.parametrize(("text", "most"), [(PLACES[0], 2_000), (PLACES[1], 11_000)], ids=["search", "visit, \\u"])
+def test_a_refusal_asks_about_little_of_the_vocabulary(vocabulary: Vocabulary, text: str, most: int) -> None:
+    """Where hexadecimal digits must follow, words of these letters have to be asked about."""
+    chain = samplers(vocabulary.lib, Sampling())
+    for grammar, token in places(vocabulary, text, Sampling()):
+        logits = np.zeros(vocabulary.size, np.float32)
+        logits[token] = -1.0  # what comes is the last that the model thinks of
+        before = grammar.asked
+        assert grammar.allows(grammar.choose(logits, chain))
+        assert grammar.asked - before <= most
+    vocabulary.lib.llama_sampler_free(chain)
 
 
 # -- what a model writes under it -------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """A GRAMMAR THAT BINDS WHAT A MODEL WRITES: from the start of a reply, or from a token that triggers it.
 
 In: GBNF text, the token that the sampler chose. Out: whether the grammar has it, and else the choice among those it
-has. Asking about one token costs microseconds, the whole vocabulary 18 ms: so the token that was chosen is asked about
-first, then the few best, and the whole only where those do not settle it.
+has. Asking about one token costs microseconds, the whole vocabulary 10-40 ms: so the token that was chosen is asked
+about first, then the few best; where those do not settle it, all that do not begin with a token that is refused.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Grammar:
         import numpy as np
 
         self._lib = vocabulary.lib
+        self._vocabulary = vocabulary
         self._one = candidates(np.zeros(1, np.float32), [0])
         self._needed = 1 if settings.temperature <= 0 else settings.top_k  # allowed ones, for the choice to be exact
         library.listen()
@@ -77,7 +78,7 @@ class Grammar:
             some = self._allowed(logits, np.argpartition(logits, -self.BEST)[-self.BEST :])
             if len(some) >= self._needed:
                 return self._chosen(some, chain)
-        every = self._allowed(logits, np.arange(len(logits)))
+        every = np.concatenate(self._vocabulary.prefixes.allowed(lambda ids: self._allowed(logits, ids)))
         if not len(every):
             raise EngineError("the grammar allows no token of this vocabulary to follow")
         return self._chosen(every, chain)
