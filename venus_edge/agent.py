@@ -256,7 +256,13 @@ class Agent:
         yield ToolReturned(state.turns, call, result, self._clock() - began)
 
     def _render(self, state: _State) -> None:
-        state.prompt = self._engine.tokenize(rendering.render(state.messages, self._config.template))
+        state.prompt = self._tokens(state, asking=True)
+
+    def _tokens(self, state: _State, asking: bool) -> list[int]:
+        """The conversation, every turn as it was written: so it extends what the engine's cache holds, also where the
+        white space around a think tag is not the template's (in the released RL runs it is)."""
+        pieces = rendering.render(state.messages, self._config.template, asking, as_generated=True)
+        return self._engine.tokenize(pieces)
 
     def _late(self, state: _State) -> bool:
         return self._seconds(state) >= self._config.limits.seconds
@@ -274,9 +280,7 @@ class Agent:
             parse_error_count=state.parse_errors,
             tool_call_count=len(state.calls),
             dedup_count=state.dedups,
-            final_token_count=len(
-                self._engine.tokenize(rendering.render(state.messages, self._config.template, False))
-            ),
+            final_token_count=len(self._tokens(state, asking=False)),
             elapsed_seconds=self._seconds(state),
             sources=tuple(state.sources.values()),
             answer_cut=state.answer.cut,

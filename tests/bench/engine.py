@@ -1,6 +1,7 @@
 """How fast the engine is beside what it is made of: ratios of pairs measured in turn, because a machine is never quiet.
 
     python -m tests.bench.engine [MODEL.gguf] [--small SMALL.gguf] [--server llama-server] [--pairs 5]
+                                  [--only start,batch,prefill,snapshot,decode,long,slice]
 
 MODEL is what decode, prefill, batches and snapshots are measured on: without one a file of the real geometry and no
 weights (`geometry`), which costs the same. SMALL is a small model that can write (SmolLM2-135M), for the long turn and
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import statistics
 import subprocess
 import sys
@@ -28,6 +30,7 @@ from venus_edge import guards
 from venus_edge.agent import CALLS
 from venus_edge.engine import Request, Sampling
 from venus_edge.engine.llama import LlamaEngine
+from venus_edge.engine.machine import cores
 from venus_edge.engine.options import EngineOptions
 from venus_edge.protocol import stream
 
@@ -252,21 +255,44 @@ def start_row(pairs: int) -> Row:
 
 # -- the table --------------------------------------------------------------------------------------------------------
 
+GROUPS = ("start", "batch", "prefill", "snapshot", "decode", "long", "slice")
+
 
 def rows(arguments: argparse.Namespace) -> Iterator[Row]:
-    pairs, depths = arguments.pairs, [int(text) for text in arguments.depths.split(",")]
-    if TINY.is_file():
+    """The rows of the groups that were asked for, those of one model while it is open."""
+    pairs, only = arguments.pairs, arguments.only
+    if "start" in only and TINY.is_file():
         yield start_row(pairs)
-    options = EngineOptions(n_ctx=max(2_000, *depths) + 1_024, n_ctx_reading=0, type_k=arguments.kv, speculate=False)
-    with closing(endless(arguments.model, options)) as engine:
-        yield from batch_row(engine, pairs)
-        yield prefill_row(engine, pairs, arguments.prefill)
-        yield snapshot_row(engine, pairs)
-        yield from decode_rows(engine, pairs, depths, arguments.tokens)
-    gc.collect()
-    if arguments.small:
+    if {"batch", "prefill", "snapshot", "decode"} & only:
+        yield from big_rows(arguments)
+        gc.collect()
+    if "long" in only and arguments.small:
         yield from long_turn_rows(arguments.small, pairs)
+    if "slice" in only and arguments.small:
         yield from slice_rows(arguments.small, arguments.server, pairs)
+
+
+def big_rows(arguments: argparse.Namespace) -> Iterator[Row]:
+    pairs, only, depths = arguments.pairs, arguments.only, [int(text) for text in arguments.depths.split(",")]
+    options = EngineOptions(n_ctx=max(2_000, *depths) + 1_024, n_ctx_reading=0, type_k=arguments.kv, speculate=False)
+    with tempfile.TemporaryDirectory() as folder:
+        path = arguments.model or geometry.write(Path(folder) / "qwen3-4b-q4_k_m.gguf", with_vocabulary=True)
+        with closing(endless(path, options)) as engine:
+            if "batch" in only:
+                yield from batch_row(engine, pairs)
+            if "prefill" in only:
+                yield prefill_row(engine, pairs, arguments.prefill)
+            if "snapshot" in only:
+                yield snapshot_row(engine, pairs)
+            if "decode" in only:
+                yield from decode_rows(engine, pairs, depths, arguments.tokens)
+
+
+def _only(text: str) -> set[str]:
+    asked = {name.strip() for name in text.split(",")}
+    if asked - set(GROUPS):
+        raise argparse.ArgumentTypeError(f"known: {', '.join(GROUPS)}")
+    return asked
 
 
 def main() -> None:
@@ -274,18 +300,26 @@ def main() -> None:
     parser.add_argument("model", type=Path, nargs="?")
     parser.add_argument("--small", type=Path, help="a small model that can write")
     parser.add_argument("--server", type=Path, help="llama-server of the same llama.cpp")
+    parser.add_argument("--only", type=_only, default=set(GROUPS), help=f"groups of rows, of {','.join(GROUPS)}")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=48, help="decoded tokens of one measurement")
     parser.add_argument("--prefill", type=int, default=512)
     parser.add_argument("--depths", default="0,8000", help="tokens of context at which decode is measured")
     parser.add_argument("--kv", default="q8_0", help="KV type")
     arguments = parser.parse_args()
-    sys.stdout.write(f"{'':58} {'median':>8}  {'spread':18} {'wanted':9}\n")
-    with tempfile.TemporaryDirectory() as folder:
-        arguments.model = arguments.model or geometry.write(Path(folder) / "qwen3-4b-q4_k_m.gguf", with_vocabulary=True)
-        for row in rows(arguments):
-            sys.stdout.write(f"{row}\n")
-            sys.stdout.flush()
+    sys.stdout.write(f"{machine()}\n{'':58} {'median':>8}  {'spread':18} {'wanted':9}\n")
+    for row in rows(arguments):
+        sys.stdout.write(f"{row}\n")
+        sys.stdout.flush()
+
+
+def machine() -> str:
+    """What the figures are of: threads, and what else was running."""
+    try:
+        load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+    except OSError:
+        load = "unknown"
+    return f"{cores()} threads; load of 1, 5, 15 minutes at the start: {load}"
 
 
 if __name__ == "__main__":

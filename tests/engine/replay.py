@@ -1,7 +1,7 @@
-"""A recorded run played again: the true agent, loop and cache record; the model is a list that writes what it wrote.
+"""A recorded run played again: the true agent, loop and cache record; what is sampled are the tokens it wrote.
 
-In: messages of a run. Out: what would have gone through a model. `spoil` may write a turn in other tokens than the
-tokenizer would, or go wrong before it.
+In: messages of a run. Out: what has gone through the model: a list, or llama.cpp's own context. `spoil` may write a
+turn in other tokens than the tokenizer would, or go wrong before it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import date
 from tests.engine.fakes import Choices, ListModel
 from venus_edge.agent import Agent, Config
 from venus_edge.engine import Request, Stats
+from venus_edge.engine.context import Context
 from venus_edge.engine.generation import LocalGeneration
 from venus_edge.engine.kv import Cached
 from venus_edge.engine.vocabulary import Vocabulary
@@ -27,7 +28,9 @@ class ReplayEngine:
     """An Engine whose replies are the recorded turns, token for token. One more attempt at a turn gets the turn again,
     or what `spoil` put in its place."""
 
-    def __init__(self, vocabulary: Vocabulary, turns: Sequence[str], spoil: Spoil) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, turns: Sequence[str], spoil: Spoil, model: ListModel | Context | None = None
+    ) -> None:
         self.stats = Stats()
         self.n_ctx = self.n_ctx_reading = N_CTX
         self.chat_template = ""
@@ -36,7 +39,7 @@ class ReplayEngine:
         self._vocabulary = vocabulary
         self._turns = turns
         self._spoil = spoil
-        self._model = ListModel(vocabulary.piece, ends=vocabulary.ends)
+        self._model = model or ListModel(vocabulary.piece, ends=vocabulary.ends)
         self._prompt: Sequence[int] = ()
         self._turn = -1
         self._attempts: Iterator[list[int]] = iter(())
@@ -60,8 +63,10 @@ class ReplayEngine:
 
     @property
     def is_true(self) -> bool:
-        """Whether the model holds exactly what the record says."""
-        return list(self.cached.ids) == self._model.positions
+        """Whether the model holds exactly what the record says (llama.cpp tells only how many positions)."""
+        if isinstance(self._model, ListModel):
+            return list(self.cached.ids) == self._model.positions
+        return self._model.held(0) == len(self.cached)
 
     def cancel(self) -> None: ...
     def close(self) -> None: ...
@@ -82,12 +87,15 @@ def as_written(turn: int, ids: list[int]) -> list[list[int]]:
 
 
 def replay(
-    vocabulary: Vocabulary, messages: Sequence[Message], spoil: Spoil = as_written
+    vocabulary: Vocabulary,
+    messages: Sequence[Message],
+    spoil: Spoil = as_written,
+    model: ListModel | Context | None = None,
 ) -> tuple[ReplayEngine, RunResult]:
-    """The run of these messages: system, question, then turns and replies."""
+    """The run of these messages: system, question, then turns and replies; None: on a list."""
     turns = [message.content for message in messages if message.role == "assistant"]
     said = [m.content.removeprefix("<tool_response>\n").removesuffix("\n</tool_response>") for m in messages[3::2]]
-    engine = ReplayEngine(vocabulary, turns, spoil)
+    engine = ReplayEngine(vocabulary, turns, spoil, model)
     *_, last = Agent(engine, RecordedTools(said), Config(date(2026, 3, 1))).run(messages[1].content)
     assert isinstance(last, Finished)
     return engine, last.result

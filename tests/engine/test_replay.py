@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.engine.replay import replay
 from tests.protocol.runs import released
+from venus_edge.engine.llama import LlamaEngine
+from venus_edge.engine.options import EngineOptions
 from venus_edge.engine.vocabulary import Vocabulary
 from venus_edge.values import Message
 
@@ -65,17 +70,46 @@ def test_a_turn_that_was_written_in_other_tokens_is_evaluated_again_and_nothing_
     assert engine.is_true
 
 
-def test_a_turn_whose_white_space_the_template_resets_is_evaluated_again_from_there(vocabulary: Vocabulary) -> None:
-    engine, result = replay(vocabulary, run(gap="\n"))
-    again = engine.stats.evaluated_tokens - result.final_token_count + 2
-    behind = len(vocabulary.encode(turn(0).partition("</think>")[2]))
-    assert 12 * (behind - 2) <= again <= 12 * (behind + 2)
+@pytest.mark.parametrize("gap", ["\n", "", "\n\n\n", "  \n"])
+def test_a_turn_keeps_the_white_space_that_the_template_would_reset(vocabulary: Vocabulary, gap: str) -> None:
+    engine, result = replay(vocabulary, run(gap=gap))
+    assert result.final_token_count - engine.stats.evaluated_tokens == 2
     assert engine.is_true
 
 
-def test_a_released_run_of_ninety_turns_evaluates_what_it_holds(shared: Path, vocabulary: Vocabulary) -> None:
-    longest = max(released(shared), key=lambda run: len(run.messages))
-    engine, result = replay(vocabulary, longest.messages)
-    assert (result.termination, result.turns) == ("answered", 89)
-    assert engine.stats.evaluated_tokens <= 1.02 * result.final_token_count
+@pytest.fixture
+def window(model_file: Path) -> Iterator[LlamaEngine]:
+    opened = LlamaEngine(model_file, EngineOptions(n_ctx=8_192, n_ctx_reading=0, n_threads=1))
+    yield opened
+    opened.close()
+
+
+def test_llama_cpp_holds_after_a_run_what_evaluating_its_conversation_gives(window: LlamaEngine) -> None:
+    """Attempts that failed and turns in other tokens among it: the next token's logits are those of a fresh cache."""
+    ends = window.vocabulary.specials.control["<|im_end|>"]
+    failed = [*window.vocabulary.encode("no action at all"), ends]
+    engine, result = replay(
+        window.vocabulary, run(), lambda turn, ids: [failed, ids] if turn % 2 else [ids], window._context
+    )
+    ids = engine.cached.ids
+    assert result.final_token_count - len(ids) == 2
     assert engine.is_true
+    window._context.evaluate(0, len(ids), [ends])
+    played = window._context.logits().copy()
+    window._context.keep(0, 0)
+    for at in range(0, len(ids), 512):
+        window._context.evaluate(0, at, ids[at : at + 512])
+    window._context.evaluate(0, len(ids), [ends])
+    assert abs(window._context.logits() - played).max() < 1e-2 * abs(played).max()
+    assert window._context.logits().argmax() == played.argmax()
+
+
+def test_every_released_run_evaluates_what_it_holds(shared: Path, vocabulary: Vocabulary) -> None:
+    turns = []
+    for recorded in released(shared):
+        engine, result = replay(vocabulary, recorded.messages)
+        turns.append(result.turns)
+        assert result.termination == "answered"
+        assert engine.stats.evaluated_tokens <= 1.02 * result.final_token_count
+        assert engine.is_true
+    assert max(turns) == 89
