@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 EVERYTHING = {
-    "values", "errors", "protocol", "guards", "terms", "engine", "tools", "sources", "corpus", "events", "agent",
+    "values", "errors", "protocol", "guards", "window", "terms", "engine", "tools", "sources", "corpus", "events", "agent",
     "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime", "demo", "fit", "cli",
 }  # fmt: skip
 
@@ -20,17 +20,18 @@ MAY_IMPORT = {
     "terms": set(),
     "protocol": {"values"},
     "guards": {"values"},
+    "window": {"values", "protocol"},
     "engine": {"values", "errors", "protocol"},
     "tools": {"values", "protocol", "terms", "engine"},
     "sources": {"values", "errors", "settings"},
     "corpus": {"values", "errors", "terms"},
     "events": {"values", "engine"},
-    "agent": {"values", "errors", "protocol", "guards", "events", "engine", "tools"},
+    "agent": {"values", "errors", "protocol", "guards", "window", "events", "engine", "tools"},
     "sessions": {"values", "errors", "events"},
     "citations": {"values", "terms"},
     "report": {"values", "events", "citations", "terms"},
     "registry": {"values", "errors", "engine"},
-    "hub": {"registry", "errors"},
+    "hub": {"registry", "errors", "sources"},
     "settings": {"errors"},
     "config": {"settings", "errors", "values"},
     "demo": set(),

@@ -226,7 +226,7 @@ FAULTS = [
     ("/resolve/", 401, {}, "is private, or not there, or HF_TOKEN is not valid (HTTP 401)"),
     ("/resolve/", 404, {"X-Error-Code": "EntryNotFound"}, "not this file of it (HTTP 404)"),
     ("/resolve/", 429, {"Retry-After": "900"}, "the hub answers 429, retry after 900 s; 0 of 10 MB are kept"),
-    ("^/store/", 403, {}, "is gated (HTTP 403)"),
+    ("^/store/", 403, {}, "the store that the hub sends to answers 403; 0 of 10 MB are kept"),  # a signature ran out
     ("^/store/", 502, {}, "the hub answers 502; 0 of 10 MB are kept: run the command again"),
 ]
 

@@ -3,7 +3,7 @@
 In: a ModelSpec. Out: the path of a GGUF file. Files are kept in the hub's own cache (HF_HOME, HF_HUB_CACHE, HF_TOKEN,
 HF_ENDPOINT, HF_HUB_OFFLINE and proxies mean what they always mean), or in `<data>/models` where a person put them.
 The download is our own loop: the library's keeps no partial file once the process has ended. A file gets its name only
-after its size and hash were found to be those that the hub lists.
+after its size and hash were found to be those that the hub lists. Every connection passes a gate.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from venus_edge.registry import PACKAGE, ModelSpec
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
+
+    from venus_edge.sources.gate import Gate as Gate  # noqa: PLC0414  (those who hand one over name it by here)
 
 ENDPOINT = "https://huggingface.co"
 CHECKPOINT_FILES = re.compile(r"[^/]+\.(safetensors|json|jinja|txt|model)$|LICENSE$|README\.md$")
@@ -188,11 +190,31 @@ def _unwatched(_: Progress) -> None:
     """Nobody looks."""
 
 
-def listing(repo: str, revision: str = "") -> Listing:
+def gate(offline: bool = False, allow_hosts: tuple[str, ...] = ()) -> Gate:
+    """The gate that the hub is reached through: the person's own endpoint may be a private host, a redirect may not."""
+    from venus_edge.sources import hubclient
+
+    return hubclient.gate(_endpoint(), offline, allow_hosts)
+
+
+def told(passed: Gate) -> list[str]:
+    """The gate's ledger, a line a host and purpose: connections, bytes up and down."""
+    totals: dict[tuple[str, str], list[int]] = {}
+    for entry in passed.ledger.entries:
+        total = totals.setdefault((entry.host, entry.purpose), [0, 0, 0])
+        for place, count in enumerate((1, entry.sent, entry.received)):
+            total[place] += count
+    return [
+        f"{host} ({purpose}): {n} connection{'s' if n > 1 else ''}, {sent:,} bytes up, {received:,} down"
+        for (host, purpose), (n, sent, received) in totals.items()
+    ]
+
+
+def listing(repo: str, revision: str = "", passing: Gate | None = None) -> Listing:
     """What a repository holds, at a commit, branch or tag. Raises ModelError in one line for whatever failed."""
     from huggingface_hub import HfApi
 
-    with _translated(repo):
+    with _translated(repo), _through(passing or gate(), "list of files"):
         info = HfApi(endpoint=_endpoint()).model_info(repo, revision=revision or None, files_metadata=True, timeout=20)
     siblings = info.siblings or []
     files = tuple(
@@ -232,7 +254,11 @@ def checkpoint(found: Listing) -> list[RemoteFile]:
 
 
 def fetch(
-    found: Listing, files: Sequence[RemoteFile], watch: Watch = _unwatched, wait: Wait = time.sleep
+    found: Listing,
+    files: Sequence[RemoteFile],
+    watch: Watch = _unwatched,
+    wait: Wait = time.sleep,
+    passing: Gate | None = None,
 ) -> list[Path]:
     """Fetches files into the hub's cache, going on where an earlier try ended; one that is there already is kept.
 
@@ -240,7 +266,7 @@ def fetch(
     """
     folder = _folder(found.repo)
     missing = [file for file in files if not _whole(folder / "blobs" / file.etag, file)]
-    with _translated(found.repo):
+    with _translated(found.repo), _through(passing or gate(), "model file"):
         _check_space(folder, missing)
         for file in missing:
             _download(found, file, folder / "blobs" / file.etag, watch, wait)
@@ -253,6 +279,20 @@ def pull(spec: ModelSpec, quant: str | None = None, watch: Watch = _unwatched) -
         raise ModelError(f"model {spec.name} has no repository to fetch from")
     found = listing(spec.gguf_repo)
     return fetch(found, choose(found.files, quant or spec.quant, spec.gguf_repo), watch)[0]
+
+
+@contextmanager
+def _through(passing: Gate, purpose: str) -> Iterator[None]:
+    """While it lasts, every connection of huggingface_hub passes the gate."""
+    from huggingface_hub import close_session, set_client_factory
+
+    from venus_edge.sources import hubclient
+
+    set_client_factory(lambda: hubclient.client(passing, purpose))
+    try:
+        yield
+    finally:
+        close_session()
 
 
 def offline() -> bool:
@@ -311,7 +351,10 @@ def _download(found: Listing, file: RemoteFile, blob: Path, watch: Watch, wait: 
     with WeakFileLock(lock):
         if _whole(blob, file):  # somebody else has fetched it meanwhile
             return
-        _until_whole(url, file, partial, watch, wait)
+        pieced = _until_whole(url, file, partial, watch, wait)
+        if _hash(file, partial) != file.etag and pieced:  # what an earlier try left may be of another file
+            partial.unlink()
+            _until_whole(url, file, partial, watch, wait)
         if (got := _hash(file, partial)) != file.etag:
             partial.unlink()
             raise ModelError(
@@ -321,14 +364,23 @@ def _download(found: Listing, file: RemoteFile, blob: Path, watch: Watch, wait: 
         os.replace(partial, blob)
 
 
-def _until_whole(url: str, file: RemoteFile, partial: Path, watch: Watch, wait: Wait) -> None:
-    """Reads on until the size is there; gives up after `TRIES` tries in a row that brought nothing."""
-    failed = 0
+def _until_whole(url: str, file: RemoteFile, partial: Path, watch: Watch, wait: Wait) -> bool:
+    """Reads on until the size is there; gives up after `TRIES` tries in a row that brought nothing. Out: whether the
+    file was put together from more than one answer."""
+    failed, begun = 0, _size(partial)
+    pieces = 1 if begun else 0
     while (have := _size(partial)) != file.size:
+        fault: _Again | None = None
         try:
             _read_on(url, file, partial, watch)
-        except _Again as fault:
-            failed = failed + 1 if _size(partial) <= have else 0
+        except _Again as error:
+            fault = error
+        if _size(partial) > have:
+            failed, pieces = 0, pieces + 1
+        else:
+            failed += 1
+            fault = fault or _Again("the connection ends without a byte")
+        if fault is not None:
             pause = 2.0**failed if fault.after is None else fault.after
             if failed >= TRIES or pause > PATIENCE:
                 raise ModelError(
@@ -336,8 +388,7 @@ def _until_whole(url: str, file: RemoteFile, partial: Path, watch: Watch, wait: 
                     f"{file.size / 1e6:.0f} MB are kept: run the command again to go on"
                 ) from fault
             wait(pause)
-        if _size(partial) > file.size:
-            partial.unlink()
+    return pieces > 1
 
 
 def _read_on(url: str, file: RemoteFile, partial: Path, watch: Watch) -> None:
@@ -353,8 +404,12 @@ def _read_on(url: str, file: RemoteFile, partial: Path, watch: Watch) -> None:
     began = time.monotonic()
     try:
         with get_session().stream("GET", url, headers=headers, timeout=30) as response:
+            if response.status_code == 416:  # what is here is more than what is there
+                partial.unlink(missing_ok=True)
+                raise _Again("the hub has nothing after what is here (HTTP 416)", 0.0)
             _check_status(response)
             start = have if _goes_on(response, have) else 0
+            _check_size(file, start, response)
             with partial.open("ab" if start else "wb") as out:
                 for chunk in response.iter_bytes():
                     out.write(chunk)
@@ -368,6 +423,16 @@ def _goes_on(response: Any, have: int) -> bool:
     return response.status_code == 206 and str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
 
 
+def _check_size(file: RemoteFile, start: int, response: Any) -> None:
+    """Raises ModelError where the answer is of another size than the hub lists: nothing of it is read."""
+    length = str(response.headers.get("Content-Length", ""))
+    if length.isdigit() and start + int(length) != file.size and not response.headers.get("Content-Encoding"):
+        raise ModelError(
+            f"{file.name} has {start + int(length):,} bytes where it is fetched from, the hub lists {file.size:,}: "
+            "nothing of it is taken; try again later, or another --quant"
+        )
+
+
 def _check_status(response: Any) -> None:
     from huggingface_hub import hf_raise_for_status
 
@@ -375,6 +440,8 @@ def _check_status(response: Any) -> None:
         after = str(response.headers.get("Retry-After", ""))
         said = f"the hub answers {response.status_code}" + (f", retry after {after} s" if after.isdigit() else "")
         raise _Again(said, float(after) if after.isdigit() else None)
+    if response.history and response.status_code in (401, 403, 404):  # the hub itself let us through
+        raise _Again(f"the store that the hub sends to answers {response.status_code}")
     hf_raise_for_status(response)
 
 
@@ -475,7 +542,7 @@ def _disk(error: OSError) -> str:
         return f"the disk is full ({hub_cache()}): make room, then run the command again to go on"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{where} may not be written: change its rights, or set HF_HOME to a folder of your own"
-    return f"{where}: {error.strerror or error}"
+    return f"{where}: {error.strerror or error}: set HF_HOME to a folder that can be written"
 
 
 def _reason(error: Exception) -> str:

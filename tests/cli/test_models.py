@@ -57,6 +57,29 @@ def test_a_fresh_home_pulls_the_planned_quantization_and_finds_verifies_and_remo
     assert invoke("models", "path", "dr-venus-4b-rl").exit_code == 1
 
 
+def test_a_pull_ends_with_what_left_the_machine(served: LoopbackHub) -> None:
+    lines = [line for line in invoke("models", "pull", "dr-venus-4b-rl").stderr.splitlines() if "Connections" in line]
+    assert [line.partition(": ")[2].partition(" bytes up")[0].rpartition(",")[0] for line in lines] == [
+        "127.0.0.1 (list of files): 1 connection",
+        "127.0.0.1 (model file): 1 connection",
+        "localhost (model file): 1 connection",
+    ]
+
+
+def test_what_a_script_wants_is_one_json_object(
+    served: LoopbackHub, tmp_path: Path, model_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VENUS_CONFIG_DIR", str(tmp_path / "config"))
+    pulled = json.loads(invoke("models", "pull", "dr-venus-4b-rl", "--json").stdout)
+    assert (pulled["bytes"], pulled["sha256"]) == (model_file.stat().st_size, Path(pulled["path"]).resolve().name)
+    checked = json.loads(invoke("models", "verify", "dr-venus-4b-rl", "--json").stdout)
+    assert (checked["path"], checked["sha256"], checked["checked"]) == (pulled["path"], pulled["sha256"], True)
+    shown = json.loads(invoke("models", "show", "dr-venus-4b-rl", "--json").stdout)
+    assert (shown["gguf_repo"], shown["files"][0]["path"]) == (SPEC.gguf_repo, pulled["path"])
+    added = json.loads(invoke("models", "add", str(model_file), "--name", "mine", "--json").stdout)
+    assert (added["name"], added["dialect"], added["path"]) == ("mine", "sft", str(model_file))
+
+
 def test_a_quantization_can_be_named(served: LoopbackHub) -> None:
     assert invoke("models", "pull", "dr-venus-4b-rl", "--quant", "Q8_0").stdout.strip().endswith("Q8_0.gguf")
 
@@ -95,7 +118,10 @@ def test_convert_takes_a_name_of_the_hub(served: LoopbackHub, tmp_path: Path, mo
     assert made.name == "Qwen3-Mine-BF16.gguf"
     assert header.read(made).architecture == "qwen3"
     nothing = invoke("convert", "someone/nothing", "--out", str(tmp_path / "out"))
-    assert (nothing.exit_code, len(nothing.stderr.splitlines())) == (1, 1)
+    assert (nothing.exit_code, [line.split(":")[0] for line in nothing.stderr.splitlines()]) == (
+        1,
+        ["Connections", "Error"],
+    )
     monkeypatch.setenv("VENUS_OFFLINE", "true")
     assert (
         "offline, so someone/Qwen3-Mine cannot be fetched"
@@ -169,7 +195,7 @@ def test_a_first_run_in_a_script_prints_the_one_line_that_gets_the_model() -> No
 
 
 def test_a_first_run_on_a_terminal_offers_size_and_time() -> None:
-    assert offer_line(SPEC) == (
+    assert offer_line(SPEC, 2.5) == (
         "DR-Venus 4B (RL) is not on this machine. Fetch it now: 2.5 GB, about 7 minutes at 50 Mbit/s?"
     )
 

@@ -6,9 +6,11 @@ redirect is seen. Faults are switched on by field; the requests that came are ke
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,7 +37,8 @@ class LoopbackHub:
     """Repositories by name: file name -> bytes. Files that end in .gguf or .safetensors are LFS files.
 
     `cut` ends each answer of the store after so many bytes, `cuts` times; `refuse` answers a status for paths that
-    match; `ranges` off sends whole files always; `lie` sends other bytes of the same length.
+    match; `ranges` off sends whole files always; `lie` sends other bytes of the same length, `lies` times; `longer` is
+    added to the sizes that are listed; `store` is where a download is sent on to ("" a relative address).
     """
 
     repos: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -45,6 +48,10 @@ class LoopbackHub:
     refusals: int = 1_000
     ranges: bool = True
     lie: bool = False
+    lies: int = 1_000
+    longer: int = 0
+    store: str = "http://localhost:{port}"
+    slow: float = 0.0  # seconds between two pieces of what the store sends
     requests: list[Request] = field(default_factory=list)
     port: int = 0
 
@@ -101,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
         if refused := self.hub.refused(path):
             self._send(refused[0], b"", refused[1])
         elif path.startswith("/api/models/"):
-            self._info(path.removeprefix("/api/models/"))
+            self._info(path.removeprefix("/api/models/").partition("/revision/")[0])
         elif path.startswith("/store/"):
             self._store(self.hub.blob(path.removeprefix("/store/")))
         elif parts := re.fullmatch(r"/([^/]+/[^/]+)/resolve/[^/]+/(.+)", path):
@@ -114,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
             # what the real hub says of a repository that is not there, to one who is not logged in
             self._send(401, b'{"error":"Repository not found"}', {"X-Error-Code": "RepoNotFound"})
             return
-        siblings = [_sibling(name, data) for name, data in self.hub.repos[repo].items()]
+        siblings = [_sibling(name, data, self.hub.longer) for name, data in self.hub.repos[repo].items()]
         record = {"_id": "1", "id": repo, "modelId": repo, "sha": COMMIT, "private": False, "siblings": siblings}
         self._send(200, json.dumps(record).encode(), {"Content-Type": "application/json"})
 
@@ -124,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, b"Entry not found", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT})
         elif _is_lfs(name):
             digest = _sha256(data)
-            store = f"http://localhost:{self.hub.port}/store/{quote(digest)}?Signature=x"
+            store = f"{self.hub.store.format(port=self.hub.port)}/store/{quote(digest)}?Signature=s1gned"
             linked = {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(data)), "X-Repo-Commit": COMMIT}
             self._send(302, b"", {"Location": store, "Accept-Ranges": "bytes", **linked})
         else:
@@ -132,7 +139,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _store(self, data: bytes) -> None:
         etag, size = _sha256(data), len(data)
-        if self.hub.lie:
+        if self.hub.lie and self.hub.lies > 0:
+            self.hub.lies -= 1
             data = bytes(byte ^ 0xFF for byte in data)
         headers, status = {"ETag": f'"{etag}"', "Accept-Ranges": "bytes"}, 200
         wanted = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
@@ -157,16 +165,26 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body[: hub.cut] if cut else body)
+            self._write(body[: hub.cut] if cut else body)
         if cut:
             self.wfile.flush()
             self.close_connection = True
 
+    def _write(self, body: bytes) -> None:
+        if not self.hub.slow:
+            self.wfile.write(body)
+            return
+        with contextlib.suppress(OSError):  # whoever asked is gone
+            for start in range(0, len(body), 1_000_000):
+                self.wfile.write(body[start : start + 1_000_000])
+                time.sleep(self.hub.slow)
 
-def _sibling(name: str, data: bytes) -> dict[str, object]:
-    record: dict[str, object] = {"rfilename": name, "size": len(data), "blobId": _git(data)}
+
+def _sibling(name: str, data: bytes, longer: int) -> dict[str, object]:
+    size = len(data) + longer
+    record: dict[str, object] = {"rfilename": name, "size": size, "blobId": _git(data)}
     if _is_lfs(name):
-        record["lfs"] = {"sha256": _sha256(data), "size": len(data), "pointerSize": 135}
+        record["lfs"] = {"sha256": _sha256(data), "size": size, "pointerSize": 135}
     return record
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +16,7 @@ from venus_edge.errors import ModelError, UsageError
 from venus_edge.settings import Directories
 
 if TYPE_CHECKING:
-    from venus_edge.hub import Listing, Progress
+    from venus_edge.hub import Gate, Listing, Progress, RemoteFile
     from venus_edge.registry import ModelSpec
     from venus_edge.settings import Settings
 
@@ -59,35 +61,65 @@ def list_(as_json: bool) -> None:
     "--quant", default="auto", metavar="auto|Q4_K_M|...", show_default=True, help="auto: what the plan takes."
 )
 @click.option("--convert", is_flag=True, help="Fetch the checkpoint and convert it here instead.")
-def pull(name: str, quant: str, convert: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of the path.")
+def pull(name: str, quant: str, convert: bool, as_json: bool) -> None:
     """Fetch the GGUF file of model NAME from the hub; a broken download is taken up where it broke."""
     from venus_edge import hub
-    from venus_edge.config import settings
 
     spec = _spec(name)
     if spec.file:
         raise ModelError(f"model {name} needs no fetching: {hub.locate(spec, Path())}")
-    here = hub.here(spec, Directories.from_environment().models)
-    if hub.offline() or settings({}).offline:
+    path = fetched(spec, quant, convert)
+    record = {"name": name, "path": str(path), "bytes": path.stat().st_size, "sha256": hub.listed_sha256(path)}
+    click.echo(json.dumps(record, ensure_ascii=False) if as_json else path)
+
+
+def fetched(spec: ModelSpec, quant: str = "auto", convert: bool = False) -> Path:
+    """The model's file, from the hub unless it is offline. What left the machine is told on stderr. Raises ModelError,
+    StorageError."""
+    from venus_edge import hub
+    from venus_edge.config import settings
+
+    set_, places = settings({}), Directories.from_environment()
+    here = hub.here(spec, places.models)
+    if hub.offline() or set_.offline:
         if not here:
             raise ModelError(
-                f"offline, and {name} is not here: copy its .gguf into the folder of: venus-edge models path"
+                f"offline, and {spec.name} is not here: copy its .gguf into the folder of: venus-edge models path"
             )
-        click.echo(hub.best(here, spec.quant))
-        return
-    if convert:
-        click.echo(_convert(spec, _wanted(spec, quant, {})))
-        return
-    found = hub.listing(spec.gguf_repo)
+        return hub.best(here, spec.quant)
+    with _passing(set_) as passing:
+        return _fetched(spec, quant, convert, passing)
+
+
+@contextmanager
+def _passing(settings: Settings) -> Iterator[Gate]:
+    """The gate to the hub; what went through it is told at the end, on stderr."""
+    from venus_edge import hub
+
+    passing = hub.gate(allow_hosts=settings.allow_hosts)
+    try:
+        yield passing
+    finally:
+        for line in hub.told(passing):
+            click.echo(f"Connections: {line}", err=True)
+
+
+def _fetched(spec: ModelSpec, quant: str, convert: bool, passing: Gate) -> Path:
+    """The file of the wanted quantization; where the hub has no GGUF, or by wish, one that is converted here."""
+    from venus_edge import hub
+
+    if convert or not spec.gguf_repo:
+        return _convert(spec, _wanted(spec, quant, {}), passing)
+    found = hub.listing(spec.gguf_repo, passing=passing)
     sizes = hub.quants(found)
     wanted = _wanted(spec, quant, sizes)
     if not sizes:
         click.echo(f"{spec.gguf_repo} has no .gguf file: fetching {spec.repo} to convert it here", err=True)
-        click.echo(_convert(spec, wanted))
-        return
+        return _convert(spec, wanted, passing)
     files = hub.choose(found.files, wanted, spec.gguf_repo)
     click.echo(f"{files[0].name}, {sum(file.size for file in files) / 1e9:.2f} GB, from {spec.gguf_repo}", err=True)
-    click.echo(_fetch(found, files)[0])
+    return _fetch(found, files, passing)[0]
 
 
 def offer(settings: Settings) -> None:
@@ -98,17 +130,26 @@ def offer(settings: Settings) -> None:
         return
     spec = runtime.spec_of(settings)
     missing = spec.gguf_repo and not hub.here(spec, settings.directories.models)
-    if missing and click.confirm(offer_line(spec), default=True, err=True):
-        click.get_current_context().invoke(pull, name=spec.name)
+    if missing and click.confirm(offer_line(spec, _expected(spec)), default=True, err=True):
+        fetched(spec)
 
 
-def offer_line(spec: ModelSpec) -> str:
+def offer_line(spec: ModelSpec, gigabytes: float) -> str:
     """The question of the first run."""
-    minutes = spec.size_gb * 8_000 / 50 / 60  # at 50 Mbit/s
+    minutes = gigabytes * 8_000 / 50 / 60  # at 50 Mbit/s
     return (
-        f"{spec.title} is not on this machine. Fetch it now: {spec.size_gb:.1f} GB, about {minutes:.0f} minutes at "
+        f"{spec.title} is not on this machine. Fetch it now: {gigabytes:.1f} GB, about {minutes:.0f} minutes at "
         "50 Mbit/s?"
     )
+
+
+def _expected(spec: ModelSpec) -> float:
+    """The GB of the file that a pull would take, as far as they can be known before the hub is asked."""
+    from venus_edge.fit import planner
+
+    known = planner.known(spec.name)
+    wanted = _wanted(spec, "auto", dict.fromkeys(known.weights, 0))
+    return known.weights[wanted].total / 1e9 if wanted in known.weights else spec.size_gb
 
 
 def _wanted(spec: ModelSpec, quant: str, sizes: dict[str, int]) -> str:
@@ -130,17 +171,25 @@ def fetch_checkpoint(repo: str, revision: str = "") -> Path:
     from venus_edge import hub
     from venus_edge.config import settings
 
-    if hub.offline() or settings({}).offline:
+    set_ = settings({})
+    if hub.offline() or set_.offline:
         raise ModelError(f"offline, so {repo} cannot be fetched: copy its checkpoint folder here and name that")
-    found = hub.listing(repo, revision)
-    return _fetch(found, hub.checkpoint(found))[0].parent
+    with _passing(set_) as passing:
+        return _checkpoint(repo, revision, passing)
 
 
-def _convert(spec: ModelSpec, quant: str) -> Path:
+def _checkpoint(repo: str, revision: str, passing: Gate) -> Path:
+    from venus_edge import hub
+
+    found = hub.listing(repo, revision, passing)
+    return _fetch(found, hub.checkpoint(found), passing)[0].parent
+
+
+def _convert(spec: ModelSpec, quant: str, passing: Gate) -> Path:
     """Fetches the checkpoint and converts it into the models directory."""
     from venus_convert.cli import convert_command
 
-    folder = fetch_checkpoint(spec.repo)
+    folder = _checkpoint(spec.repo, spec.revision, passing)
     out = Directories.from_environment().models
     out.mkdir(parents=True, exist_ok=True)
     target = out / f"{spec.name}-{quant}.gguf"
@@ -149,10 +198,10 @@ def _convert(spec: ModelSpec, quant: str) -> Path:
     return target
 
 
-def _fetch(found: Listing, files: Any) -> list[Path]:
+def _fetch(found: Listing, files: Sequence[RemoteFile], passing: Gate) -> list[Path]:
     from venus_edge import hub
 
-    paths = hub.fetch(found, files, _meter())
+    paths = hub.fetch(found, files, _meter(), passing=passing)
     if sys.stderr.isatty():
         click.echo(err=True)
     return paths
@@ -184,7 +233,8 @@ def meter_line(progress: Progress) -> str:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", help="Name to give it; default the file's.")
 @click.option("--dialect", type=click.Choice(["rl", "sft", "official"]), help="Wording of tool replies.")
-def add(file: Path, name: str | None, dialect: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def add(file: Path, name: str | None, dialect: str | None, as_json: bool) -> None:
     """Register a GGUF FILE of your own under a name; its header is checked and it stays where it is."""
     from venus_edge import hub, registry
     from venus_edge.fit import card, header
@@ -192,15 +242,20 @@ def add(file: Path, name: str | None, dialect: str | None) -> None:
     directories = Directories.from_environment()
     found = header.read(file)
     made = card.of(found, name, dialect, registry.load(directories.config))
-    for line in made.lines:
-        click.echo(line)
-    card.register(directories.config, made, hub.sha256(file))
+    if not as_json:
+        click.echo("\n".join(made.lines))
+    digest = hub.sha256(file)
+    card.register(directories.config, made, digest)
+    if as_json:
+        record = {"name": made.name, "path": str(made.path), "dialect": made.dialect, "quant": made.quant}
+        click.echo(json.dumps({**record, "sha256": digest, "says": made.lines}, ensure_ascii=False))
     click.echo(f'venus-edge run "..." --model {made.name}', err=True)
 
 
 @models.command()
 @click.argument("name")
-def verify(name: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def verify(name: str, as_json: bool) -> None:
     """Check the file of model NAME: its header, and its hash where one is known. Exit 1 if it is damaged."""
     from venus_edge import hub
     from venus_edge.fit import header
@@ -208,14 +263,18 @@ def verify(name: str) -> None:
     spec = _spec(name)
     path = hub.locate(spec, Directories.from_environment().models)
     found = header.read(path)
-    click.echo(f"header  ok: {found.architecture}, {found.quant}, {len(found.tensors)} tensors, {found.size:,} bytes")
+    header_line = f"{found.architecture}, {found.quant}, {len(found.tensors)} tensors, {found.size:,} bytes"
+    if not as_json:
+        click.echo(f"header  ok: {header_line}")
     known = spec.sha256 or hub.listed_sha256(path)
-    if not known:
-        click.echo("sha256  not known for this file")
-        return
-    if (actual := hub.sha256(path)) != known:
+    actual = hub.sha256(path) if known or as_json else ""
+    if known and actual != known:
         raise ModelError(f"{path} is damaged: sha256 {actual[:12]}... instead of {known[:12]}...; fetch it again")
-    click.echo(f"sha256  ok: {known}")
+    if as_json:
+        record = {"name": spec.name, "path": str(path), "header": header_line, "sha256": actual}
+        click.echo(json.dumps({**record, "checked": bool(known)}, ensure_ascii=False))
+    else:
+        click.echo(f"sha256  ok: {known}" if known else "sha256  not known for this file")
 
 
 @models.command()
@@ -253,12 +312,18 @@ def path(name: str | None) -> None:
 
 @models.command()
 @click.argument("name")
-def show(name: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def show(name: str, as_json: bool) -> None:
     """Print what is known of model NAME, and what its file says of itself."""
     from venus_edge import hub
     from venus_edge.fit import card, header
 
     spec = _spec(name)
+    found = hub.here(spec, Directories.from_environment().models)
+    if as_json:
+        files = [{"path": str(file), "says": card.lines(header.read(file))} for file in found]
+        click.echo(json.dumps({**asdict(spec), "files": files}, ensure_ascii=False))
+        return
     click.echo(f"{spec.name}: {spec.title}")
     click.echo(
         f"dialect {spec.dialect}, pages read by {spec.reader}, window {spec.n_ctx:,} of {spec.n_ctx_train:,} tokens"
@@ -266,7 +331,6 @@ def show(name: str) -> None:
     for label, value in (("checkpoint", spec.repo), ("GGUF", spec.gguf_repo)):
         if value:
             click.echo(f"{label}: {value}")
-    found = hub.here(spec, Directories.from_environment().models)
     for file in found:
         click.echo(str(file))
         for line in card.lines(header.read(file)):

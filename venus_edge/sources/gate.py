@@ -3,7 +3,8 @@
 In: a policy, and requests through an httpx2 transport (or, for a library with sockets of its own, a permit). Out:
 connections to public addresses only, each written in the ledger. A name is resolved once, every address it has is
 checked, and the connection goes to the very address that was checked, so that a second answer of the name server
-changes nothing. Offline, nothing is resolved and no socket is opened. Proxies of the environment are not used.
+changes nothing. Offline, nothing is resolved and no socket is opened. Proxies and certificates of the environment are
+used where the caller asks for it: a proxy resolves the names itself.
 """
 
 from __future__ import annotations
@@ -149,11 +150,12 @@ def resolve(host: str, port: int) -> list[IPAddress]:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The policy, the ledger and the name server that the connections go by."""
+    """The policy, the ledger and the name server that the connections go by. `environment`: SSL_CERT_FILE counts."""
 
     policy: Policy = field(default_factory=Policy)
     ledger: Ledger = field(default_factory=Ledger)
     resolver: Resolver = resolve
+    environment: bool = False
     _tls: list[ssl.SSLContext] = field(default_factory=list)
 
     def allowing(self, *hosts: str) -> Gate:
@@ -163,6 +165,15 @@ class Gate:
     def transport(self, purpose: str, deadline: float) -> httpx2.BaseTransport:
         """A transport for one visit: everything through it is over at `deadline` (of time.monotonic)."""
         return _Transport(_Backend(self, purpose, deadline), self._context)
+
+    def proxied(
+        self, purpose: str, deadline: float, proxy: httpcore2.Proxy, host: str, port: int
+    ) -> httpx2.BaseTransport:
+        """A transport to `host` through a proxy that the person named. Raises Refusal for a host that may not be."""
+        self._check(host, port, purpose)
+        there, at = proxy.url.host.decode(), proxy.url.port or 80
+        way = self.allowing(f"[{there}]:{at}" if ":" in there else f"{there}:{at}")
+        return _Transport(_Backend(way, f"{purpose} of {host}", deadline), self._context, proxy)
 
     def client(self, purpose: str, deadline: float, headers: dict[str, str]) -> httpx2.Client:
         """An HTTP client for one visit: cookies live as long as it, redirects are the caller's."""
@@ -221,7 +232,7 @@ class Gate:
     def _context(self) -> ssl.SSLContext:
         """The TLS settings, made once: reading the certificates takes tens of milliseconds."""
         if not self._tls:
-            self._tls.append(httpx2.create_ssl_context(trust_env=False))
+            self._tls.append(httpx2.create_ssl_context(trust_env=self.environment))
         return self._tls[0]
 
 
@@ -385,13 +396,18 @@ class _Backend(httpcore2.NetworkBackend):
 class _Transport(httpx2.BaseTransport):
     """One visit's connections. Connections are not kept: the next request is checked again."""
 
-    def __init__(self, backend: _Backend, context: Callable[[], ssl.SSLContext]) -> None:
-        self._backend, self._context = backend, context
+    def __init__(
+        self, backend: _Backend, context: Callable[[], ssl.SSLContext], proxy: httpcore2.Proxy | None = None
+    ) -> None:
+        self._backend, self._context, self._proxy = backend, context, proxy
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         secure = request.url.scheme == "https"
         pool = httpcore2.ConnectionPool(
-            ssl_context=self._context() if secure else None, network_backend=self._backend, max_keepalive_connections=0
+            ssl_context=self._context() if secure else None,
+            network_backend=self._backend,
+            max_keepalive_connections=0,
+            proxy=self._proxy,
         )
         raw = request.url
         target = httpcore2.URL(scheme=raw.raw_scheme, host=raw.raw_host, port=raw.port, target=raw.raw_path)
