@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from datetime import date
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
 
 import pytest
 
+from venus_edge import window
 from venus_edge.agent import GREEDY_RETRY_TEMPERATURE, Agent, Config
 from venus_edge.engine import Request, Sampling
 from venus_edge.engine.scripted import ScriptedEngine, ScriptedGeneration
 from venus_edge.errors import EngineError
-from venus_edge.events import AttemptDropped, AttemptStarted, Event, Failed, Finished, LimitReached, Streamed
-from venus_edge.guards import Limits
+from venus_edge.events import (
+    AttemptDropped,
+    AttemptStarted,
+    Event,
+    Failed,
+    Finished,
+    Folded,
+    LimitReached,
+    Replied,
+    Streamed,
+)
+from venus_edge.guards import Limits, reserve
 from venus_edge.protocol import prompt
+from venus_edge.report.session import report
+from venus_edge.sessions import Journal, read
 from venus_edge.values import (
     Evidence,
     Message,
@@ -307,3 +323,165 @@ def test_attempts_say_how_much_of_the_window_is_taken() -> None:
     started = next(e for e in events if isinstance(e, AttemptStarted))
     assert (started.turn, started.attempt, started.n_ctx) == (1, 1, 1_000_000)
     assert started.prompt_tokens == len(engine.requests[0].prompt)
+
+
+# -- the window -------------------------------------------------------------------------------------------------------
+
+
+ASKS = "provide the entire final answer in `<answer></answer>` tags now."
+
+
+class LongTools(NotedTools):
+    """Tools whose replies are long, in two scripts."""
+
+    def call(self, call: ToolCall, question: str) -> ToolResult:
+        result = super().call(call, question)
+        return replace(result, text=f"{result.text} " + "Lit in 1916. 灯塔点亮。 " * 50)
+
+
+def play_long(
+    replies: list[str],
+    n_ctx: int,
+    policy: window.Policy | None = None,
+    limits: Limits = Limits(),  # noqa: B008  (frozen)
+) -> tuple[RunResult, list[Event], ScriptedEngine]:
+    """A run with long tool replies, whose model answers when it is asked to, and else goes on in its script."""
+
+    def script() -> Iterator[str]:
+        for reply in [*replies, ANSWER]:
+            yield reply if ASKS not in bytes(engine.requests[-1].prompt).decode() else ANSWER
+
+    engine = ScriptedEngine(script(), n_ctx=n_ctx)
+    config = Config(TODAY, limits=limits, context_policy=policy)
+    events = list(Agent(engine, LongTools(), config, lambda: 0.0).run(QUESTION))
+    last = events[-1]
+    assert isinstance(last, Finished)
+    return last.result, events, engine
+
+
+def rambling(words: int) -> str:
+    return " ".join(f"想{n * 7919 % 1009}w" for n in range(words))
+
+
+def test_a_small_window_folds_its_oldest_replies_and_the_run_goes_on() -> None:
+    replies = [visit(PAGE.url), *(search(f"灯塔 {n}") for n in range(29))]
+    result, events, engine = play_long(replies, n_ctx=20_000)
+    folds = [event for event in events if isinstance(event, Folded)]
+    assert (result.termination, result.prediction, result.turns) == ("answered", "1916", 31)
+    assert len(folds) >= 2
+    assert result.messages[3].content == (
+        f"<tool_response>\nThe useful information in {PAGE.url} for user goal year was left out here to save room "
+        f"({folds[0].folds[0].tokens:,} tokens).\n</tool_response>"
+    )
+    assert result.messages[:3] == (SYSTEM, Message("user", QUESTION), kept(visit(PAGE.url)))
+    assert [m for m in result.messages if m.role == "assistant"] == [kept(reply) for reply in [*replies, ANSWER]]
+    assert result.messages[-2].content.startswith("<tool_response>\nhits for 灯塔 28 Lit in 1916. 灯塔点亮。")
+    assert result.sources == (Source(PAGE.url, "Kereon", "ab12"),)
+    most = 20_000 - reserve(20_000)
+    assert all(event.before > most and event.after <= most * 3 // 4 for event in folds)
+    assert all(len(request.prompt) <= most for request in engine.requests)
+
+
+def test_the_cost_of_folding_is_what_the_engine_evaluated_beyond_every_token_once() -> None:
+    replies = [search(f"灯塔 {n}") for n in range(30)]
+    wide, _, once = play_long(replies, n_ctx=1_000_000)
+    result, events, engine = play_long(replies, n_ctx=20_000)
+    folds = [event for event in events if isinstance(event, Folded)]
+    assert (result.fold_count, result.folded_reply_count, result.refilled_token_count) == (
+        len(folds),
+        sum(len(event.folds) for event in folds),
+        sum(event.refilled for event in folds),
+    )
+    beyond = engine.stats.evaluated_tokens - once.stats.evaluated_tokens
+    twice = sum(  # the scripted cache does not keep what was generated: it is in the next prompt's count, too
+        event.usage.generated_tokens
+        for event in events
+        if isinstance(event, Replied) and event.turn in [fold.turn for fold in folds]
+    )
+    assert 0 < beyond <= once.stats.evaluated_tokens
+    assert result.refilled_token_count == beyond + twice
+    assert (wide.fold_count, wide.refilled_token_count) == (0, 0)
+
+
+def test_between_two_folds_every_prompt_extends_the_last_one() -> None:
+    _, events, engine = play_long([search(f"{n}") for n in range(30)], n_ctx=20_000)
+    folded_before = {event.turn + 1 for event in events if isinstance(event, Folded)}
+    pairs = enumerate(zip(engine.requests, engine.requests[1:], strict=False), 2)
+    assert {turn for turn, (a, b) in pairs if b.prompt[: len(a.prompt)] != a.prompt} == folded_before
+
+
+def test_a_call_whose_reply_was_folded_may_be_made_again() -> None:
+    replies = [*(search(f"{n}") for n in range(25)), search("0"), search("24"), search("25")]
+    result, events, _ = play_long(replies, n_ctx=20_000)
+    assert dropped(events) == [(27, 1, "repeated call")]
+    assert (result.dedup_count, result.tool_call_count) == (1, 27)
+
+
+def test_when_folding_frees_no_more_the_answer_is_asked_for() -> None:
+    result, events, engine = play_long([search(f"{n}", f"{n}: {rambling(200)}") for n in range(30)], n_ctx=20_000)
+    assert [event.turn for event in events if isinstance(event, Folded)] != []
+    assert [event.limit for event in events if isinstance(event, LimitReached)] == ["tokens"]
+    assert (result.termination, result.prediction) == ("answered_token_limit", "1916")
+    assert result.messages[-2] == told(prompt.TOKEN_LIMIT_TEXT)
+    assert result.messages[:2] == (SYSTEM, Message("user", QUESTION))
+    assert engine.requests[-1].sampling.max_tokens >= reserve(20_000) // 2
+
+
+def test_the_answer_policy_folds_nothing_however_small_the_window() -> None:
+    result, events, _ = play_long([search(f"{n}") for n in range(30)], n_ctx=20_000, policy="answer")
+    assert not [event for event in events if isinstance(event, Folded)]
+    assert result.termination == "answered_token_limit"
+
+
+@pytest.mark.parametrize("limits", [Limits(tokens=8_000), Limits(turns=9)])
+def test_a_limit_that_no_fold_moves_folds_nothing(limits: Limits) -> None:
+    result, events, _ = play_long([search(f"{n}") for n in range(30)], 20_000, limits=limits)
+    assert not [event for event in events if isinstance(event, Folded)]
+    assert result.prediction == "1916"
+
+
+@pytest.mark.parametrize("n_ctx", [4_096, 6_000, 9_000, 20_000])
+@pytest.mark.parametrize("policy", ["answer", "fold"])
+def test_no_turn_has_room_for_a_handful_of_tokens_and_a_full_window_ends_in_an_answer(
+    n_ctx: int, policy: window.Policy
+) -> None:
+    thoughts = [f"{n}: {rambling(120 if n % 3 else 5)}" for n in range(60)]
+    result, events, engine = play_long([search(f"{n}", thought) for n, thought in enumerate(thoughts)], n_ctx, policy)
+    assert (result.termination, result.prediction) == ("answered_token_limit", "1916")
+    assert not [event for event in events if isinstance(event, Failed)]
+    assert min(request.sampling.max_tokens for request in engine.requests) >= min(256, reserve(n_ctx) // 4)
+    assert result.messages[:2] == (SYSTEM, Message("user", QUESTION))
+
+
+def test_a_full_window_gives_up_its_newest_turn_rather_than_the_answer() -> None:
+    opening = len(play([ANSWER])[2].requests[0].prompt)
+    n_ctx = opening + 400
+    greedy = turn(
+        "x" * (400 - reserve(n_ctx) // 2 - 120), '<tool_call>{"name": "search", "arguments": {"query": ["q"]}}'
+    )
+    result, events, _, _ = play([greedy, ANSWER], n_ctx=n_ctx)
+    assert not [event for event in events if isinstance(event, Failed)]
+    assert result.messages == (SYSTEM, Message("user", QUESTION), told(prompt.TOKEN_LIMIT_TEXT), kept(ANSWER))
+    assert (result.termination, result.prediction) == ("answered_token_limit", "1916")
+
+
+def test_citations_rest_on_what_was_read_also_where_the_reply_is_folded(tmp_path: Path) -> None:
+    text = "The Kereon lighthouse off Ushant was first lit in 1916. 克雷翁灯塔高41米。"
+
+    class Pages(LongTools):
+        def call(self, call: ToolCall, question: str) -> ToolResult:
+            result = super().call(call, question)
+            page = replace(PAGE, text=text)
+            readings = tuple(replace(reading, page=page) for reading in result.readings)
+            return replace(result, readings=readings)
+
+    said = turn("ok", "<answer>The Kereon lighthouse was first lit in 1916.</answer>")
+    engine = ScriptedEngine([visit(PAGE.url), *(search(f"{n}") for n in range(19)), said], n_ctx=20_000)
+    with Journal.create(tmp_path, QUESTION, datetime(2026, 3, 1, tzinfo=UTC)) as journal:
+        for event in Agent(engine, Pages(), Config(TODAY), lambda: 0.0).run(QUESTION):
+            journal.write(event)
+    records = list(read(journal.path))
+    folded = next(record for record in records if record.get("event") == "Folded")
+    assert folded["folds"][0]["call"] == {"urls": [PAGE.url], "goal": "year"}
+    made = report(records)
+    assert [(cited.mark, cited.quotes[0].url) for cited in made.citations.sentences] == [("supported", PAGE.url)]

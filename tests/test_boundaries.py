@@ -10,8 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 EVERYTHING = {
-    "values", "errors", "protocol", "guards", "window", "terms", "engine", "tools", "sources", "corpus", "events", "agent",
-    "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime", "demo", "fit", "cli",
+    "values", "errors", "protocol", "guards", "window", "terms", "engine", "tools", "sources", "corpus", "events",
+    "agent", "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime", "demo", "fit",
+    "cli",
 }  # fmt: skip
 
 MAY_IMPORT = {

@@ -1,19 +1,21 @@
 """THE LOOP: a question in, events out (PROTOCOL section 4, as the official solver plays it).
 
 A turn samples a reply until one may enter the conversation, then does what it says: answers, calls a tool, or is told
-that it was malformed. Limits end the research and ask for the answer. Nothing here knows a model's file, a socket or a
-screen; what a run has said is in its events.
+that it was malformed. Limits end the research and ask for the answer, and so may a person; what gives way to keep room
+is for `window` to say. Nothing here knows a model's file, a socket or a screen; what a run has said is in its events.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from venus_edge import guards
+from venus_edge import guards, window
 from venus_edge.engine import Engine, Finish, Request, Sampling, Triggered, Usage
+from venus_edge.engine.lookup import common_prefix
 from venus_edge.engine.sampling import turn_seed
 from venus_edge.errors import ContextFull, VenusError
 from venus_edge.events import (
@@ -23,6 +25,7 @@ from venus_edge.events import (
     Event,
     Failed,
     Finished,
+    Folded,
     LimitKind,
     LimitReached,
     Replied,
@@ -30,47 +33,58 @@ from venus_edge.events import (
     ToolCalled,
     ToolReturned,
 )
-from venus_edge.protocol import grammar, parse, prompt, rendering, stream
+from venus_edge.protocol import Piece, Trust, grammar, parse, prompt, rendering, stream
 from venus_edge.tools import Tools
 from venus_edge.values import Answer, Malformed, Message, Reply, RunResult, Source, Termination, ToolCall
 
 STOP = ("<tool_response>",)  # PROTOCOL 4.1
 CALLS = Triggered(grammar.CALL_GRAMMAR, grammar.OPEN_CALL, (rendering.OPEN_THINK, rendering.CLOSE_THINK))
-LATE_TRIES, LATE_TOKENS = 2, 4_000  # of the answer after the time limit; the longest released turn has 2,679 tokens
+LATE_TRIES, LATE_TOKENS = 2, 4_000  # of an answer that is waited for; the longest released turn has 2,679 tokens
 GREEDY_RETRY_TEMPERATURE = 0.7  # a greedy retry would write the same reply again
 FORCED: dict[LimitKind, str] = {
     "tokens": prompt.TOKEN_LIMIT_TEXT,
     "turns": prompt.TURN_LIMIT_TEXT,
     "time": prompt.TIME_LIMIT_TEXT,
+    "asked": prompt.TURN_LIMIT_TEXT,  # of the trained ones the one that is true: no more calls
 }
 ENDED: dict[LimitKind, tuple[Termination, Termination]] = {  # with an answer, without one (PROTOCOL 4.8)
     "tokens": ("answered_token_limit", "token_limit_no_answer"),
     "turns": ("answered_max_steps", "max_steps"),
     "time": ("timeout", "timeout"),
+    "asked": ("answered_on_request", "no_answer_on_request"),
+}
+CUT: dict[LimitKind, tuple[DropReason, str]] = {  # what ends a turn in its middle
+    "time": ("time limit", "the time ran out over it"),
+    "asked": ("answer now", "the answer was asked for"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """What a run is played by. `today` is the date the model is told; `template` "" is the packaged one; `grammar`
-    binds what the model writes in a call to what a call is."""
+    binds what the model writes in a call to what a call is; `context_policy` None is the window's own (`window`)."""
 
     today: date
     sampling: Sampling = field(default_factory=Sampling)
     limits: guards.Limits = field(default_factory=guards.Limits)
     template: str = ""
     grammar: bool = True
+    context_policy: window.Policy | None = None
 
 
 @dataclass(slots=True)
 class _State:
-    """What a run keeps while it goes on."""
+    """What a run keeps while it goes on. `standing`: the calls whose replies are in the conversation whole, by the
+    reply's place; `seen`: how many tokens of the prompt the model has evaluated."""
 
     question: str
     messages: list[Message]
     started: float
     prompt: list[int] = field(default_factory=list)
+    seen: int = 0
     calls: list[ToolCall] = field(default_factory=list)
+    standing: dict[int, ToolCall] = field(default_factory=dict)
+    folded: list[Folded] = field(default_factory=list)
     sources: dict[str, Source] = field(default_factory=dict)
     answer: Answer = field(default_factory=lambda: Answer(""))
     turns: int = 0
@@ -80,13 +94,13 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One sampled reply, before anybody has judged it. `late`: the time limit passed while it was written."""
+    """One sampled reply, before anybody has judged it. `cut`: what ended the turn while it was written."""
 
     text: str
     finish: Finish
     usage: Usage
     looped: bool = False
-    late: bool = False
+    cut: LimitKind | None = None
 
 
 class Agent:
@@ -99,6 +113,16 @@ class Agent:
         self._tools = tools
         self._config = config
         self._clock = clock
+        self._lock = threading.RLock()  # a signal handler may come in where this thread holds it already
+        self._asked = self._answering = False
+
+    def answer_now(self) -> None:
+        """Ends the turn in hand and asks for the answer. From any thread or signal handler, while a run goes on; once
+        the answer is being written it does nothing."""
+        with self._lock:
+            if not self._answering:
+                self._asked = True
+                self._engine.cancel()
 
     def run(self, question: str, *first: Event) -> Generator[Event, None, None]:
         """The events of one run, those given as `first` before its own; the last is `Finished`.
@@ -106,6 +130,7 @@ class Agent:
         KeyboardInterrupt, raised below or thrown in, gives a `Finished` too, and is raised again.
         """
         state = _State(question, list(prompt.opening(question, self._config.today)), self._clock())
+        self._asked = self._answering = False
         try:
             yield from first
             termination = yield from self._research(state)
@@ -121,10 +146,10 @@ class Agent:
         yield Finished(self._result(state, termination))
 
     def _research(self, state: _State) -> Generator[Event, None, Termination]:
-        while (limit := self._limit(state)) is None:
+        while (limit := (yield from self._limit(state))) is None:
             state.turns += 1
             reply = yield from self._reply(state)
-            if reply is None:  # out of time in the middle of the turn
+            if reply is None:  # the turn was cut in its middle
                 continue
             match reply.action:
                 case Answer() as answer:
@@ -137,19 +162,47 @@ class Agent:
         yield LimitReached(state.turns, limit)
         return (yield from self._last_answer(state, limit))
 
-    def _limit(self, state: _State) -> LimitKind | None:
-        """The limit that is reached now, if any; brings the prompt's token ids up to date."""
+    def _limit(self, state: _State) -> Generator[Event, None, LimitKind | None]:
+        """The limit that is reached now, if any; brings the prompt's token ids up to date, and folds what can be."""
         self._render(state)
+        if self._asked:
+            return "asked"
         if state.turns == 0:  # before the first turn there is nothing to answer from
             return None
+        limit = self._passed(state)
+        if limit == "tokens" and (yield from self._fold(state)):
+            limit = self._passed(state)
+        return limit
+
+    def _passed(self, state: _State) -> LimitKind | None:
         return self._config.limits.passed(state.turns, self._seconds(state), len(state.prompt), self._engine.n_ctx)
 
-    def _last_answer(self, state: _State, limit: LimitKind) -> Generator[Event, None, Termination]:
-        """The last message gives way to the limit's, and one more turn is sampled (PROTOCOL 4.7)."""
-        if len(state.messages) > 2:  # the question itself never gives way
-            state.messages.pop()
-        state.messages.append(prompt.tool_reply(FORCED[limit]))
+    def _fold(self, state: _State) -> Generator[Event, None, bool]:
+        """Whether the oldest tool replies gave way, so that there is room again."""
+        limits, n_ctx, before = self._config.limits, self._engine.n_ctx, state.prompt
+        if window.policy(self._config.context_policy, n_ctx) == "answer":
+            return False
+        if len(before) > limits.tokens or state.turns >= limits.turns:  # another limit, which no fold moves
+            return False
+        most = n_ctx - guards.reserve(n_ctx)
+        folds = window.fold(state.messages, state.standing, len(before), most, self._count)
+        if not folds:
+            return False
+        for fold in folds:
+            state.messages[fold.message] = prompt.tool_reply(fold.text)
+            del state.standing[fold.message]
         self._render(state)
+        unread = max(0, len(before) - state.seen)
+        refilled = len(state.prompt) - common_prefix(before, state.prompt) - unread
+        state.folded.append(Folded(state.turns, folds, len(before), len(state.prompt), max(0, refilled)))
+        yield state.folded[-1]
+        return True
+
+    def _last_answer(self, state: _State, limit: LimitKind) -> Generator[Event, None, Termination]:
+        """One more turn is sampled, which is told to answer."""
+        with self._lock:
+            self._answering = True
+        self._tell(state, limit)
         state.turns += 1
         reply = yield from self._reply(state, final=True)
         answered, unanswered = ENDED[limit]
@@ -158,22 +211,40 @@ class Agent:
             return answered
         return unanswered
 
+    def _tell(self, state: _State, limit: LimitKind) -> None:
+        """The last message gives way to the limit's (PROTOCOL 4.7); to that of a person, who did not ask for room, it
+        does not. Where too little room is left for the answer, the messages before it go too, the newest first; system
+        prompt and question never."""
+        if len(state.messages) > 2 and limit != "asked":
+            state.messages.pop()
+        told = prompt.tool_reply(FORCED[limit])
+        while True:
+            state.messages.append(told)
+            self._render(state)
+            if len(state.messages) == 3 or self._room(state, final=True):
+                return
+            del state.messages[-2:]
+
     def _reply(self, state: _State, final: bool = False) -> Generator[Event, None, Reply | None]:
-        """The turn's reply, which is now in the conversation; None if the time ran out over it.
+        """The turn's reply, which is now in the conversation; None if the turn was cut in its middle.
 
         Up to `limits.tries` attempts (PROTOCOL 4.4 to 4.6). The last one stands whatever it is, save that of a reply
         that ran in circles only the beginning is kept.
         """
-        tries = min(LATE_TRIES, self._config.limits.tries) if final and self._late(state) else self._config.limits.tries
+        tries = self._config.limits.tries
+        if final and self._awaited(state):
+            tries = min(LATE_TRIES, tries)
         for number in range(1, tries + 1):
             yield AttemptStarted(state.turns, number, len(state.prompt), self._engine.n_ctx)
             attempt = yield from self._sample(state, number, final)
-            if attempt.late:
+            if attempt.cut is not None:
+                yield AttemptDropped(state.turns, number, *CUT[attempt.cut], attempt.text)
                 return None
             reply = self._parsed(attempt, final)
             objection = self._objection(state, attempt, reply, final)
             if objection is None or number == tries:
                 state.messages.append(Message("assistant", reply.text))
+                state.seen = attempt.usage.prompt_tokens + attempt.usage.generated_tokens
                 yield Replied(state.turns, reply, attempt.usage)
                 return reply
             yield AttemptDropped(state.turns, number, *objection, attempt.text)
@@ -185,27 +256,46 @@ class Agent:
         generation = self._engine.generate(request)
         watch, classifier = guards.LoopWatch(), stream.Splitter()
         parts: list[str] = []
-        looped = late = False
+        looped, cut = False, None
+        if self._cut(state, final):  # asked for since the last look: what was cancelled then has been forgotten
+            generation.close()
         try:
             for text in generation:
                 parts.append(text)
                 yield from (Streamed(kind, shown) for kind, shown in classifier.feed(text))
                 looped = watch.feed(text)
-                late = not final and self._late(state)
-                if looped or late:
+                cut = self._cut(state, final)
+                if looped or cut:
                     break
             yield from (Streamed(kind, shown) for kind, shown in classifier.end())
         finally:
             generation.close()
         whole = "".join(parts)
         looped = looped or guards.find_loop(whole) is not None
-        return _Attempt(whole, generation.finish or "cancelled", generation.usage, looped, late)
+        finish = generation.finish or "cancelled"
+        if finish == "cancelled":
+            cut = cut or self._cut(state, final)
+        return _Attempt(whole, finish, generation.usage, looped, cut)
+
+    def _cut(self, state: _State, final: bool) -> LimitKind | None:
+        """What ends the turn in its middle now, if anything; the one that is to answer goes on."""
+        if final:
+            return None
+        return "asked" if self._asked else "time" if self._late(state) else None
+
+    def _count(self, text: str) -> int:
+        return len(self._engine.tokenize([Piece(text, Trust.OUTSIDE)]))
+
+    def _room(self, state: _State, final: bool) -> int:
+        most = self._config.sampling.max_tokens
+        if final and self._awaited(state):
+            most = min(most, LATE_TOKENS)
+        return guards.room(self._engine.n_ctx, len(state.prompt), most, final)
 
     def _sampling(self, state: _State, number: int, final: bool) -> Sampling:
         """This attempt's sampling: its own seed, and no more tokens than the window has room for."""
         given, n_ctx = self._config.sampling, self._engine.n_ctx
-        most = min(given.max_tokens, LATE_TOKENS) if final and self._late(state) else given.max_tokens
-        room = guards.room(n_ctx, len(state.prompt), most, final)
+        room = self._room(state, final)
         if not room:
             raise ContextFull(
                 f"the prompt takes {len(state.prompt):,} of the window's {n_ctx:,} tokens: no room is left to think "
@@ -241,7 +331,7 @@ class Agent:
             case call if final:
                 state.parse_errors += 1
                 return "malformed", "called a tool where the answer was asked for"
-            case call if guards.is_repeated(call, state.calls):
+            case call if guards.is_repeated(call, state.standing.values()):
                 state.dedups += 1
                 return "repeated call", "the same call with the same arguments as before"
         return None
@@ -251,6 +341,7 @@ class Agent:
         state.calls.append(call)
         began = self._clock()
         result = self._tools.call(call, state.question)
+        state.standing[len(state.messages)] = call
         state.messages.append(prompt.tool_reply(result.text))
         state.sources.update({source.url: source for source in result.sources})
         yield ToolReturned(state.turns, call, result, self._clock() - began)
@@ -263,6 +354,10 @@ class Agent:
         white space around a think tag is not the template's (in the released RL runs it is)."""
         pieces = rendering.render(state.messages, self._config.template, asking, as_generated=True)
         return self._engine.tokenize(pieces)
+
+    def _awaited(self, state: _State) -> bool:
+        """Whether somebody waits for the answer: it gets fewer tries and tokens."""
+        return self._asked or self._late(state)
 
     def _late(self, state: _State) -> bool:
         return self._seconds(state) >= self._config.limits.seconds
@@ -284,4 +379,7 @@ class Agent:
             elapsed_seconds=self._seconds(state),
             sources=tuple(state.sources.values()),
             answer_cut=state.answer.cut,
+            fold_count=len(state.folded),
+            folded_reply_count=sum(len(folded.folds) for folded in state.folded),
+            refilled_token_count=sum(folded.refilled for folded in state.folded),
         )

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from venus_edge.engine import Usage
-from venus_edge.values import DialectName, Reply, RunResult, ToolCall, ToolResult
+from venus_edge.values import DialectName, Fold, Reply, RunResult, ToolCall, ToolResult
 
 StreamKind = Literal["thinking", "call", "answer", "text"]
-DropReason = Literal["malformed", "repetition", "repeated call", "output limit"]
-LimitKind = Literal["turns", "tokens", "time"]
+DropReason = Literal["malformed", "repetition", "repeated call", "output limit", "time limit", "answer now"]
+LimitKind = Literal["turns", "tokens", "time", "asked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,23 @@ class ToolReturned:
 
 
 @dataclass(frozen=True, slots=True)
+class Folded:
+    """The window was nearly full, so the oldest tool replies gave way to one line each, after `turn` turns.
+
+    The prompt went from `before` tokens to `after`; `refilled` of these are evaluated again, because they stand behind
+    the first reply that gave way.
+    """
+
+    turn: int
+    folds: tuple[Fold, ...]
+    before: int
+    after: int
+    refilled: int
+
+
+@dataclass(frozen=True, slots=True)
 class LimitReached:
-    """A limit ends the research: the final answer is asked for now."""
+    """A limit ends the research, or the person ("asked"): the final answer is asked for now."""
 
     turn: int
     limit: LimitKind
@@ -111,6 +126,7 @@ Event = (
     | Replied
     | ToolCalled
     | ToolReturned
+    | Folded
     | LimitReached
     | Failed
     | Finished

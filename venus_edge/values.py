@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal
+from typing import Literal, Self
 
 Role = Literal["system", "user", "assistant"]
 DialectName = Literal["rl", "sft", "official"]
@@ -176,6 +176,17 @@ class ToolResult:
         return tuple(Source(p.url, p.title, p.sha256) for p in pages if p is not None)
 
 
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A tool reply that gave way to one line: which message it was, the call it answered, the tokens it had, and the
+    `text` that stands in its place (without the tool_response tags)."""
+
+    message: int
+    call: ToolCall
+    tokens: int
+    text: str
+
+
 # -- what a run comes to ----------------------------------------------------------------------------------------------
 
 Termination = Literal[
@@ -184,6 +195,8 @@ Termination = Literal[
     "token_limit_no_answer",
     "answered_max_steps",
     "max_steps",
+    "answered_on_request",
+    "no_answer_on_request",
     "timeout",
     "llm_error",
     "interrupted",
@@ -192,7 +205,8 @@ Termination = Literal[
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The record of a run (PROTOCOL section 4.8), plus what a person wants to see of it."""
+    """The record of a run (PROTOCOL section 4.8), plus what a person wants to see of it: how often the window was
+    folded, how many replies gave way, and the tokens that had to be evaluated again for it."""
 
     question: str
     messages: tuple[Message, ...]
@@ -206,3 +220,36 @@ class RunResult:
     elapsed_seconds: float
     sources: tuple[Source, ...] = field(default=())
     answer_cut: bool = False
+    fold_count: int = 0
+    folded_reply_count: int = 0
+    refilled_token_count: int = 0
+
+
+# -- how the model's memory of a conversation is kept -----------------------------------------------------------------
+
+KV_NAMES = ("f16", "q8_0", "q4_0")
+
+
+@dataclass(frozen=True, slots=True)
+class KvTypes:
+    """The types of the KV cache, of K and of V apart; written `q8_0` for both, or `q8_0,f16`."""
+
+    k: str
+    v: str
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Reads what was written. Raises ValueError for anything else than one or two known names."""
+        names = [name.strip() for name in text.split(",")]
+        if len(names) > 2 or not set(names) <= set(KV_NAMES):
+            raise ValueError(text)
+        return cls(names[0], names[-1])
+
+    @property
+    def equal(self) -> Self:
+        """The same for both, for devices that compute with nothing else: q8_0, which keeps tool calls right and takes
+        less than any pair with f16."""
+        return self if self.k == self.v else type(self)("q8_0", "q8_0")
+
+    def __str__(self) -> str:
+        return self.k if self.k == self.v else f"{self.k},{self.v}"

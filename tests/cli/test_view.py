@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -16,6 +17,7 @@ from venus_edge.events import (
     Event,
     Failed,
     Finished,
+    Folded,
     LimitReached,
     Replied,
     RunStarted,
@@ -26,6 +28,7 @@ from venus_edge.events import (
 from venus_edge.values import (
     Evidence,
     Failure,
+    Fold,
     Found,
     Hit,
     Message,
@@ -72,9 +75,25 @@ LINES: list[tuple[Event, list[str]]] = [
     ),
     (ToolReturned(2, VISIT, ToolResult("url must not be empty"), 0.1), ["    url must not be empty"]),
     (AttemptDropped(2, 1, "malformed", "no call", "..."), ["[2] attempt 1 dropped (malformed): no call"]),
+    (
+        Folded(3, (Fold(3, SEARCH, 900, "..."), Fold(5, VISIT, 1_200, "...")), 22_200, 11_000, 9_500),
+        [
+            "[3] the window is nearly full: folded the oldest 2 replies, 22,200 tokens become 11,000, "
+            "9,500 of them are read again",
+            "    folded search: 灯塔 | lamp | visit: https://example.org/a for: year",
+        ],
+    ),
+    (LimitReached(3, "asked"), ["[3] as you wish: asking for the answer"]),
     (LimitReached(3, "time"), ["[3] time limit reached: asking for the answer"]),
     (Failed(3, "no memory"), ["failed: no memory"]),
     (Finished(RESULT), ["answered max steps: 3 turns, 2 tool calls, 1,234 tokens, 5.2 s"]),
+    (
+        Finished(replace(RESULT, termination="answered_token_limit", fold_count=2, refilled_token_count=9_500)),
+        [
+            "context full, best answer so far: 3 turns, 2 tool calls, 1,234 tokens (9,500 read again after folding), "
+            "5.2 s"
+        ],
+    ),
 ]
 
 
@@ -107,3 +126,15 @@ def test_the_live_view_prints_events_as_text_and_never_as_markup() -> None:
     with LiveView(Console(file=file, force_terminal=True, width=80, color_system=None)) as view:
         view.show(ToolCalled(1, SearchCall(("[red]灯塔[/red]",))))
     assert "[1] search: [red]灯塔[/red]" in file.getvalue()
+
+
+def test_the_meter_tells_how_long_the_run_takes_once_it_is_known() -> None:
+    out = io.StringIO()
+    with LiveView(Console(file=out, force_terminal=True, width=120)) as view:
+        view.show(AttemptStarted(3, 1, 5_000, 131_072))
+        before = out.getvalue()
+        view.expected = lambda: "4 of about 25 min (9-60)"
+        view.show(Streamed("thinking", "hm"))
+        view.show(ToolCalled(3, VISIT))
+    assert "| 4 of about 25 min (9-60)" not in before
+    assert "reading the prompt | 4 of about 25 min (9-60)" in out.getvalue()

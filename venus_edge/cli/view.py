@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -21,6 +22,7 @@ from venus_edge.events import (
     Event,
     Failed,
     Finished,
+    Folded,
     LimitReached,
     Replied,
     RunStarted,
@@ -31,11 +33,25 @@ from venus_edge.events import (
 from venus_edge.values import Evidence, Failure, Found, PageReading, RunResult, SearchCall, ToolCall
 
 THINKING_LINES = 4
-_LIMITS = {"turns": "turn limit reached", "tokens": "the context window is nearly full", "time": "time limit reached"}
+_LIMITS = {
+    "turns": "turn limit reached",
+    "tokens": "the context window is nearly full",
+    "time": "time limit reached",
+    "asked": "as you wish",
+}
+_ENDINGS = {  # of terminations that do not say it themselves
+    "answered_token_limit": "context full, best answer so far",
+    "token_limit_no_answer": "context full, no answer",
+    "answered_on_request": "answered when asked to",
+    "no_answer_on_request": "asked to answer, but no answer came",
+}
 
 
 class View(Protocol):
-    """Something that shows events. A context manager: what it draws is finished when it is left."""
+    """Something that shows events. A context manager: what it draws is finished when it is left. `expected` tells how
+    long the run takes, "" while nobody knows."""
+
+    expected: Callable[[], str]
 
     def note(self, text: str) -> None: ...
     def show(self, event: Event) -> None: ...
@@ -47,6 +63,8 @@ class View(Protocol):
 
 class QuietView:
     """Shows only what went wrong."""
+
+    expected: Callable[[], str] = staticmethod(lambda: "")
 
     def note(self, text: str) -> None:
         """Nothing."""
@@ -88,6 +106,7 @@ class LiveView:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)
+        self.expected: Callable[[], str] = lambda: ""
         self._live = Live(console=self._console, refresh_per_second=8, transient=True, redirect_stdout=False)
         self._turn = 0
         self._used = self._window = self._pieces = 0
@@ -141,7 +160,8 @@ class LiveView:
         rate = (
             f"{(self._pieces - 1) / seconds:.1f} tokens/s" if self._pieces > 1 and seconds > 0 else "reading the prompt"
         )
-        return f"turn {self._turn} | {used:,} of {self._window:,} tokens ({share}) | {rate}"
+        time_ = f" | {told}" if (told := self.expected()) else ""
+        return f"turn {self._turn} | {used:,} of {self._window:,} tokens ({share}) | {rate}{time_}"
 
 
 def lines(event: Event) -> list[str]:
@@ -163,6 +183,8 @@ def lines(event: Event) -> list[str]:
             return [f"    {line}" for line in (found + read or [shorten(clean(event.result.text), 200)])]
         case AttemptDropped():
             return [f"[{event.turn}] attempt {event.attempt} dropped ({event.reason}): {clean(event.detail)}"]
+        case Folded():
+            return folded_lines(event)
         case LimitReached():
             return [f"[{event.turn}] {_LIMITS[event.limit]}: asking for the answer"]
         case Failed():
@@ -197,12 +219,24 @@ def failure_line(failure: Failure) -> str:
     return detail if kind in detail else f"{kind}: {detail}" if detail else kind
 
 
+def folded_lines(event: Folded) -> list[str]:
+    """What gave way, and what it costs."""
+    calls = " | ".join(call_line(fold.call) for fold in event.folds)
+    return [
+        f"[{event.turn}] the window is nearly full: folded the oldest {len(event.folds)} replies, "
+        f"{event.before:,} tokens become {event.after:,}, {event.refilled:,} of them are read again",
+        f"    folded {shorten(calls, 300)}",
+    ]
+
+
 def ending(result: RunResult) -> str:
     """How the run ended, in one line."""
     cut = ", the answer was cut by the output limit" if result.answer_cut else ""
+    again = f" ({result.refilled_token_count:,} read again after folding)" if result.fold_count else ""
     return (
-        f"{result.termination.replace('_', ' ')}{cut}: {result.turns} turns, {result.tool_call_count} tool calls, "
-        f"{result.final_token_count:,} tokens, {result.elapsed_seconds:.1f} s"
+        f"{_ENDINGS.get(result.termination, result.termination.replace('_', ' '))}{cut}: {result.turns} turns, "
+        f"{result.tool_call_count} tool calls, {result.final_token_count:,} tokens{again}, "
+        f"{result.elapsed_seconds:.1f} s"
     )
 
 
@@ -213,7 +247,7 @@ def style(event: Event) -> str:
             return "bold"
         case Replied() | RunStarted():
             return "dim"
-        case AttemptDropped() | LimitReached() | Failed():
+        case AttemptDropped() | Folded() | LimitReached() | Failed():
             return "yellow"
         case _:
             return ""

@@ -128,6 +128,10 @@ def _note(record: Record) -> str:
     match record.get("event"):
         case "AttemptDropped":
             return _DROPPED.format(record.get("attempt"), _str(record.get("reason")), _str(record.get("detail")))
+        case "Folded":
+            calls = (_action(_dict(fold.get("call"))) for fold in _dicts(record.get("folds")))
+            again = f"{_int(record.get('refilled')):,} tokens read again"
+            return f"window nearly full, replies folded to one line each ({again}): " + "; ".join(calls)
         case "LimitReached":
             return f"limit reached ({_str(record.get('limit'))}): the answer was asked for"
         case "Failed":
@@ -150,6 +154,8 @@ def _counts(records: list[Record], result: Record, turns: tuple[Turn, ...]) -> I
     yield "tokens of conversation", f"{_int(result.get('final_token_count')) or max(prompts, default=0):,}"
     yield "tokens generated", f"{sum(_int(usage.get('generated_tokens')) for usage in usages):,}"
     yield "tokens evaluated", f"{sum(_int(usage.get('evaluated_tokens')) for usage in usages):,}"
+    if folds := [record for record in records if record.get("event") == "Folded"]:
+        yield "tokens read again after folding", f"{sum(_int(fold.get('refilled')) for fold in folds):,}"
     yield "tokens reused", f"{sum(_int(usage.get('reused_tokens')) for usage in usages):,}"
     seconds = _float(result.get("elapsed_seconds")) or sum(turn.seconds for turn in turns)
     yield "time", duration(seconds)
