@@ -48,7 +48,7 @@ def test_every_key_can_be_said_in_the_file_and_in_the_environment(tmp_path: Path
     written = {
         "model": '"m"', "corpus": '["a", "/b"]', "dialect": '"sft"', "context": "4096", "kv_type": '"q8_0"',
         "gpu_layers": "12", "threads": "3", "seed": "7", "temperature": "0.5", "reader": '"model"', "results": "5",
-        "max_turns": "9", "max_minutes": "1.5", "max_tokens": "800", "grammar": "false",
+        "max_turns": "9", "max_minutes": "1.5", "max_tokens": "800", "context_policy": '"fold"', "grammar": "false",
         "engine": '"http://x"', "offline": "true", "allow_hosts": '["x", "y"]', "search": '"ddgs"', "region": '"de-de"',
         "robots": "true", "user_agent": '"me"',
         "date": '"2026-03-01"',

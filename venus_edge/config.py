@@ -138,6 +138,7 @@ KEYS = (
     Key("max_turns", "max_turns", _whole, "turns before the answer is asked for"),
     Key("max_minutes", "max_seconds", _minutes, "minutes before the answer is asked for"),
     Key("max_tokens", "max_tokens", _whole, "tokens of conversation before the answer is asked for"),
+    Key("context_policy", "context_policy", _one_of("answer", "fold"), "before the window is full: answer or fold"),
     Key("grammar", "grammar", _switch, "keep tool calls well formed while they are written"),
     Key("engine", "engine", _text, "address of the llama-server or vLLM that runs the model"),
     Key("offline", "offline", _switch, "open no connection whatever"),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from venus_edge import demo as demo_files
-from venus_edge import guards, hub, registry
+from venus_edge import guards, hub, registry, window
 from venus_edge.agent import Agent, Config
 from venus_edge.engine import Engine
 from venus_edge.errors import EngineError, ModelError, StorageError, UsageError
@@ -143,7 +143,14 @@ def _ready(
     _check_template(spec, engine, today)
     seed = secrets.randbelow(2**31) if settings.seed is None else settings.seed
     tools = Toolbox(world.searcher, world.opener, _reader(spec, engine), spec.dialect, spec.results)
-    config = Config(today, replace(spec.sampling, seed=seed), _limits(settings), engine.chat_template, settings.grammar)
+    config = Config(
+        today,
+        replace(spec.sampling, seed=seed),
+        _limits(settings),
+        engine.chat_template,
+        settings.grammar,
+        cast("window.Policy | None", settings.context_policy),
+    )
     return Runtime(settings, spec, engine, Agent(engine, tools, config), seed, gates)
 
 

@@ -83,7 +83,8 @@ class Settings:
 
     `model` is a name in models.toml or the path of a .gguf file, "" the default model; `corpus` folders or index files,
     none for the web; `search` the order of search services, `region` their market ("cn-zh"), "" by the query's script;
-    `max_seconds`, `max_turns` and `max_tokens` end the research and ask for the answer; `grammar` keeps tool calls well
+    `max_seconds`, `max_turns` and `max_tokens` end the research and ask for the answer; `context_policy` says what
+    happens before the window is full ("answer", "fold"; None: by its size); `grammar` keeps tool calls well
     formed while they are written.
     """
 
@@ -102,6 +103,7 @@ class Settings:
     max_turns: int | None = None
     max_seconds: float | None = None
     max_tokens: int | None = None
+    context_policy: str | None = None
     grammar: bool = True
     engine: str = ""  # address of the llama-server or vLLM that runs the model; "" this process does
     engine_key: str = field(default="", repr=False)

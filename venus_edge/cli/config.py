@@ -33,7 +33,7 @@ def show(as_json: bool) -> None:
         click.echo(json.dumps(record, ensure_ascii=False))
         return
     for name, value, origin in resolved.rows():
-        click.echo(f"{name:<12} {'-' if value in (None, '', []) else value!s:<28} {origin}")
+        click.echo(f"{name:<15} {'-' if value in (None, '', []) else value!s:<28} {origin}")
     for name in unknown_variables():
         click.echo(f"{name} is set, but no setting of that name is known (see: venus-edge config keys)", err=True)
 
@@ -44,7 +44,7 @@ def keys() -> None:
     from venus_edge.config import KEYS
 
     for key in KEYS:
-        click.echo(f"{key.name:<12} {key.variable:<18} {key.meaning}")
+        click.echo(f"{key.name:<15} {key.variable:<21} {key.meaning}")
 
 
 @config.command()

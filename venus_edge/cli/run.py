@@ -62,6 +62,11 @@ class Outcome:
 @click.option("--max-minutes", type=float, metavar="M", help="Minutes before the answer is asked for.  [300]")
 @click.option("--max-tokens", type=int, metavar="N", help="Tokens of conversation before the answer is asked for.")
 @click.option(
+    "--context-policy",
+    type=click.Choice(["answer", "fold"]),
+    help="Before the window is full: ask for the answer, or fold old replies.  [fold below 131,072 tokens]",
+)
+@click.option(
     "--grammar/--no-grammar", default=True, help="Keep tool calls well formed as they are written.", show_default=True
 )
 @click.option("--date", metavar="YYYY-MM-DD", help="The date the model is told.  [today]")
@@ -202,11 +207,14 @@ def _record(outcome: Outcome, ready: Runtime) -> dict[str, Any]:
         "tool_calls": result.tool_call_count,
         "parse_errors": result.parse_error_count,
         "repeated_calls": result.dedup_count,
+        "folds": result.fold_count,
+        "folded_replies": result.folded_reply_count,
         "tokens": {
             "conversation": result.final_token_count,
             "evaluated": stats.evaluated_tokens,
             "reused": stats.reused_tokens,
             "generated": stats.generated_tokens,
+            "evaluated_again": result.refilled_token_count,
         },
         "seconds": round(result.elapsed_seconds, 3),
         "model": ready.spec.name,
