@@ -10,22 +10,23 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 EVERYTHING = {
-    "values", "errors", "protocol", "guards", "window", "terms", "engine", "tools", "sources", "corpus", "events",
-    "agent", "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime", "demo", "fit",
-    "cli",
+    "values", "errors", "abreast", "protocol", "guards", "window", "terms", "engine", "tools", "sources", "corpus",
+    "events", "agent", "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime", "demo",
+    "fit", "cli",
 }  # fmt: skip
 
 MAY_IMPORT = {
     "values": set(),
     "errors": set(),
     "terms": set(),
+    "abreast": set(),
     "protocol": {"values"},
     "guards": {"values"},
     "window": {"values", "protocol"},
     "engine": {"values", "errors", "protocol"},
-    "tools": {"values", "protocol", "terms", "engine"},
-    "sources": {"values", "errors", "settings"},
-    "corpus": {"values", "errors", "terms"},
+    "tools": {"values", "protocol", "terms", "engine", "abreast"},
+    "sources": {"values", "errors", "settings", "abreast"},
+    "corpus": {"values", "errors", "terms", "abreast"},
     "events": {"values", "engine"},
     "agent": {"values", "errors", "protocol", "guards", "window", "events", "engine", "tools"},
     "sessions": {"values", "errors", "events"},

@@ -81,7 +81,7 @@ Make = Callable[..., Search]
 
 def test_it_is_a_searcher(search: Make) -> None:
     searcher: Searcher = search(Fake("a", [YES]))
-    assert searcher.search("灯塔", 10) == Found("灯塔", (HIT,))
+    assert searcher.search_all(["灯塔"], 10) == (Found("灯塔", (HIT,)),)
 
 
 def test_the_next_is_asked_when_one_has_nothing_to_say(search: Make, clock: Clock) -> None:

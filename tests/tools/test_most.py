@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from venus_edge.tools import MOST
 from venus_edge.tools.search import search
@@ -16,9 +17,9 @@ class Noted:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def search(self, query: str, limit: int) -> Found:
-        self.asked.append(query)
-        return Found(query, (Hit("灯塔", f"https://example.org/{query}", "s"),))
+    def search_all(self, queries: Sequence[str], limit: int) -> tuple[Found, ...]:
+        self.asked.extend(queries)
+        return tuple(Found(query, (Hit("灯塔", f"https://example.org/{query}", "s"),)) for query in queries)
 
     def open(self, url: str) -> Page | Failure:
         self.asked.append(url)

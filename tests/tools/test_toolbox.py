@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Barrier
@@ -43,7 +44,10 @@ class World:
     asked: list[str] = field(default_factory=list)
     meeting: Barrier | None = None
 
-    def search(self, query: str, limit: int) -> Found:
+    def search_all(self, queries: Sequence[str], limit: int) -> tuple[Found, ...]:
+        return tuple(self._search(query) for query in queries)
+
+    def _search(self, query: str) -> Found:
         self.asked.append(query)
         if query == "nothing":
             return Found(query, failure=Failure(Trouble.EMPTY, "Nothing."))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +101,10 @@ class Corpus:
         with self._reader() as db:
             hits = tuple(_hit(db, passage, asked.words) for passage in _best(db, asked, max(limit, 1)))
         return Found(query, hits, None if hits else Failure(Trouble.EMPTY, "No document has any of these words."))
+
+    def search_all(self, queries: Sequence[str], limit: int = 10) -> tuple[Found, ...]:
+        """Several queries, in their order."""
+        return tuple(self.search(query, limit) for query in queries)
 
     # -- open
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from venus_edge.abreast import abreast
 from venus_edge.sources.deadline import within
 from venus_edge.sources.pace import Pace
 from venus_edge.sources.provider import EMPTY, OFFLINE, TIMED_OUT, Provider, Reply
@@ -22,6 +23,7 @@ from venus_edge.values import Failure, Found, Hit, Trouble
 SECONDS = 20.0
 PAUSES = (2.0, 10.0, 600.0)  # seconds that a service is left alone after its first, second, further refusals in a row
 _FOR_EVER = float("inf")
+_GRACE = 0.5  # seconds for what comes in on time to be put together
 _ORDER = (Trouble.REFUSED, Trouble.TIMEOUT, Trouble.BAD_ADDRESS, Trouble.OFFLINE)  # which failure stands for several
 
 
@@ -63,28 +65,13 @@ class Search:
 
     def search(self, query: str, limit: int = 10) -> Found:
         """The results of `query`, sent as it is, or the failure that says why there are none."""
-        return self._search(query, limit, time.monotonic() + self.seconds)
+        return self.search_all([query], limit)[0]
 
     def search_all(self, queries: Sequence[str], limit: int = 10) -> tuple[Found, ...]:
         """The results of several queries, asked side by side under one deadline."""
         deadline = time.monotonic() + self.seconds
-        found: dict[int, Found] = {}
-        bugs: list[BaseException] = []
-
-        def ask(n: int, query: str) -> None:
-            try:
-                found[n] = self._search(query, limit, deadline)
-            except BaseException as bug:  # noqa: BLE001 - carried over to the caller's thread
-                bugs.append(bug)
-
-        threads = [threading.Thread(target=ask, args=pair, daemon=True) for pair in enumerate(queries)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:  # one that hangs is left behind, and the process can still exit
-            thread.join(max(0.0, deadline + 0.5 - time.monotonic()))
-        if bugs:
-            raise bugs[0]
-        return tuple(found.get(n, Found(query, failure=TIMED_OUT)) for n, query in enumerate(queries))
+        found = abreast(lambda query: self._search(query, limit, deadline), queries, deadline + _GRACE)
+        return tuple(item or Found(query, failure=TIMED_OUT) for query, item in zip(queries, found, strict=True))
 
     def _search(self, query: str, limit: int, deadline: float) -> Found:
         if not query.strip():

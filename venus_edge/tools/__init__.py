@@ -6,6 +6,7 @@ and `corpus` bring the hits and pages.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from venus_edge.values import Evidence, Failure, Found, Page, ToolCall, ToolResult
@@ -14,9 +15,10 @@ MOST = 5  # queries or addresses done of one call: the released runs have one, a
 
 
 class Searcher(Protocol):
-    """Something that answers a query: a corpus, a search service, a chain of them. Never raises for a bad query."""
+    """Something that answers queries, in their order: corpora, a chain of search services, both. One deadline is for
+    all of them. Never raises for a bad query."""
 
-    def search(self, query: str, limit: int) -> Found: ...
+    def search_all(self, queries: Sequence[str], limit: int) -> tuple[Found, ...]: ...
 
 
 class Opener(Protocol):

@@ -1,7 +1,7 @@
 """SEARCH CALL -> TEXT FOR THE MODEL. In: the queries and a Searcher. Out: a ToolResult in the model's dialect.
 
-Every query keeps its place and its own results; a page is listed once a query. Where results come from is not known
-here.
+Every query keeps its place and its own results; a page is listed once a query. The queries are given to the Searcher
+together, which asks them side by side. Where results come from is not known here.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ from venus_edge.tools import MOST, Searcher
 from venus_edge.values import DialectName, Failure, Found, Hit, SearchCall, ToolResult, Trouble
 
 LEFT_OUT = Failure(Trouble.LEFT_OUT, f"At most {MOST} queries a call: search for it in another one.")
+NO_QUERY = Failure(Trouble.BAD_QUERY, "`query` must not be empty.")
 
 
 def search(call: SearchCall, searcher: Searcher, dialect: DialectName, limit: int = 10) -> ToolResult:
     """The results of every query, or in words that there was none to search for."""
-    found = tuple(_found(query, searcher, limit) for query in call.queries[:MOST])
+    asked = [query for query in call.queries[:MOST] if query.strip()]
+    answers = iter(searcher.search_all(asked, limit) if asked else ())
+    found = tuple(
+        _tidied(next(answers), limit) if query.strip() else Found(query, failure=NO_QUERY)
+        for query in call.queries[:MOST]
+    )
     found += tuple(Found(query, failure=LEFT_OUT) for query in call.queries[MOST:])
     return ToolResult(dialects.search_text(found, dialect), found=found)
 
 
-def _found(query: str, searcher: Searcher, limit: int) -> Found:
-    if not query.strip():
-        return Found(query, failure=Failure(Trouble.BAD_QUERY, "`query` must not be empty."))
-    found = searcher.search(query, limit)
+def _tidied(found: Found, limit: int) -> Found:
     return Found(found.query, _distinct(found.hits)[:limit], found.failure)
 
 

@@ -1,19 +1,21 @@
 """VISIT CALL -> TEXT FOR THE MODEL. In: addresses, a goal, an Opener and a Reader. Out: a ToolResult in the model's
 dialect, one block an address, in the call's order.
 
-Several pages are opened side by side; they are read one after the other, because a model may be the reader.
+Several pages are opened side by side, under one deadline; they are read one after the other, because a model may be
+the reader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
 
+from venus_edge.abreast import abreast
 from venus_edge.protocol import dialects
 from venus_edge.tools import MOST, Opener, Reader
 from venus_edge.values import DialectName, Evidence, Failure, Page, PageReading, ToolResult, Trouble, VisitCall
 
-SIDE_BY_SIDE = 4
+SECONDS = 100.0  # for the pages of a call to open; the released runs gave up a tool after 120
+LATE = Failure(Trouble.TIMEOUT, f"It was not there after {SECONDS:g} s.")
 LEFT_OUT = Failure(Trouble.LEFT_OUT, f"At most {MOST} addresses a call: visit it in another one.")
 
 
@@ -21,19 +23,9 @@ def visit(call: VisitCall, opener: Opener, reader: Reader, dialect: DialectName,
     """What every page says about the goal; `question` stands in for a goal that the model left out."""
     goal = call.goal.strip() or question
     urls = tuple(dict.fromkeys(call.urls))
-    opened = [*_opened(urls[:MOST], opener), *[LEFT_OUT for _ in urls[MOST:]]]
-    readings = tuple(_reading(url, page, reader, goal) for url, page in zip(urls, opened, strict=True))
+    opened = [*abreast(opener.open, urls[:MOST], time.monotonic() + SECONDS), *[LEFT_OUT for _ in urls[MOST:]]]
+    readings = tuple(_reading(url, page or LATE, reader, goal) for url, page in zip(urls, opened, strict=True))
     return ToolResult(dialects.visit_text(readings, goal, dialect), readings=readings)
-
-
-def _opened(urls: Sequence[str], opener: Opener) -> list[Page | Failure]:
-    if len(urls) < 2:
-        return [opener.open(url) for url in urls]
-    pool = ThreadPoolExecutor(min(SIDE_BY_SIDE, len(urls)), thread_name_prefix="visit")
-    try:
-        return list(pool.map(opener.open, urls))
-    finally:  # Ctrl-C does not wait for what is still being fetched
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _reading(url: str, page: Page | Failure, reader: Reader, goal: str) -> PageReading:
