@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -485,3 +486,116 @@ def test_citations_rest_on_what_was_read_also_where_the_reply_is_folded(tmp_path
     assert folded["folds"][0]["call"] == {"urls": [PAGE.url], "goal": "year"}
     made = report(records)
     assert [(cited.mark, cited.quotes[0].url) for cited in made.citations.sentences] == [("supported", PAGE.url)]
+
+
+# -- the answer now ---------------------------------------------------------------------------------------------------
+
+
+class Watched(ScriptedEngine):
+    """A scripted engine that says when it was cancelled."""
+
+    def __init__(self, replies: list[str]) -> None:
+        super().__init__(replies)
+        self.cancelled = 0
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+        super().cancel()
+
+
+def hurried(replies: list[str], when: Callable[[Event], bool]) -> tuple[RunResult, list[Event], Watched]:
+    """A run whose answer is asked for at the first event of which `when` is true."""
+    engine = Watched(replies)
+    agent = Agent(engine, NotedTools(), Config(TODAY), lambda: 0.0)
+    events: list[Event] = []
+    for event in agent.run(QUESTION):
+        if not any(map(when, events)) and when(event):
+            agent.answer_now()
+        events.append(event)
+    last = events[-1]
+    assert isinstance(last, Finished)
+    return last.result, events, engine
+
+
+def is_thinking_of(turn_text: str) -> Callable[[Event], bool]:
+    return lambda event: isinstance(event, Streamed) and turn_text in event.text
+
+
+def test_asked_for_in_the_middle_of_a_turn_the_answer_comes_and_the_turn_leaves_no_trace() -> None:
+    long = search("b", "乙 " + rambling(200))
+    result, events, engine = hurried([search("a"), long, ANSWER], is_thinking_of("乙"))
+    assert dropped(events) == [(2, 1, "answer now")]
+    assert [event for event in events if isinstance(event, LimitReached)] == [LimitReached(2, "asked")]
+    assert result.messages[2:] == (
+        kept(search("a")),
+        told("hits for a"),
+        told(
+            "You've reached the maximum number of tool calls. "
+            "Based on the information and knowledge you have gathered, "
+            "please provide the entire final answer in `<answer></answer>` tags now."
+        ),
+        kept(ANSWER),
+    )
+    assert (result.termination, result.prediction, result.parse_error_count) == ("answered_on_request", "1916", 0)
+    assert engine.stats.generated_tokens < len(search("a") + long + ANSWER)
+    first, second = engine.requests[1:]
+    assert (
+        second.prompt[: len(first.prompt) - len("<|im_start|>assistant\n<think>\n")]
+        == (first.prompt[: len(first.prompt) - len("<|im_start|>assistant\n<think>\n")])
+    )
+
+
+def test_asked_for_before_anything_is_read_the_question_is_answered() -> None:
+    result, _, engine = hurried([search("a"), ANSWER], lambda event: isinstance(event, AttemptStarted))
+    assert result.messages[1:] == (Message("user", QUESTION), told(prompt.TURN_LIMIT_TEXT), kept(ANSWER))
+    assert engine.stats.generated_tokens == len(ANSWER)  # what was cancelled before it began has generated nothing
+
+
+def test_asked_for_during_a_tool_call_the_answer_comes_after_it_with_what_it_brought() -> None:
+    result, _, _ = hurried([search("a"), ANSWER], lambda event: event.__class__.__name__ == "ToolCalled")
+    assert result.messages[3:] == (told("hits for a"), told(prompt.TURN_LIMIT_TEXT), kept(ANSWER))
+    assert result.tool_call_count == 1
+
+
+def test_asking_again_while_the_answer_is_written_costs_nothing() -> None:
+    engine = Watched([search("a"), ANSWER])
+    agent = Agent(engine, NotedTools(), Config(TODAY), lambda: 0.0)
+    for event in agent.run(QUESTION):
+        if isinstance(event, Streamed | LimitReached | AttemptStarted):
+            agent.answer_now()
+    assert isinstance(event, Finished)
+    assert (event.result.termination, event.result.prediction, event.result.turns) == ("answered_on_request", "1916", 2)
+    assert engine.cancelled == 1
+
+
+def test_a_model_that_goes_on_calling_is_given_two_tries() -> None:
+    result, events, engine = hurried([search("a"), *[search("b")] * 5], is_thinking_of("I search"))
+    assert dropped(events)[1:] == [(2, 1, "malformed")]
+    assert [request.sampling.max_tokens for request in engine.requests[1:]] == [4_000, 4_000]
+    assert (result.termination, result.prediction) == ("no_answer_on_request", "")
+
+
+def test_what_was_asked_of_one_run_is_not_asked_of_the_next() -> None:
+    engine = Watched([search("a"), ANSWER, search("a"), ANSWER])
+    agent = Agent(engine, NotedTools(), Config(TODAY), lambda: 0.0)
+    agent.answer_now()
+    endings = []
+    for asks in (True, False):
+        for event in agent.run(QUESTION):
+            if asks and isinstance(event, AttemptStarted):
+                agent.answer_now()
+            if isinstance(event, Finished):
+                endings.append(event.result.termination)
+    assert endings == ["answered_on_request", "answered"]
+
+
+def test_the_answer_may_be_asked_for_from_another_thread() -> None:
+    engine = Watched([search("a", rambling(3_000)), ANSWER])
+    agent = Agent(engine, NotedTools(), Config(TODAY), lambda: 0.0)
+    asking = threading.Thread(target=agent.answer_now)
+    for event in agent.run(QUESTION):
+        if isinstance(event, Streamed) and not asking.ident:
+            asking.start()
+            asking.join()
+    assert isinstance(event, Finished)
+    assert event.result.termination == "answered_on_request"

@@ -159,7 +159,6 @@ class Agent:
                     state.messages.append(prompt.tool_reply(prompt.MALFORMED_TEXT))
                 case call:
                     yield from self._call(state, call)
-        yield LimitReached(state.turns, limit)
         return (yield from self._last_answer(state, limit))
 
     def _limit(self, state: _State) -> Generator[Event, None, LimitKind | None]:
@@ -202,6 +201,7 @@ class Agent:
         """One more turn is sampled, which is told to answer."""
         with self._lock:
             self._answering = True
+        yield LimitReached(state.turns, limit)
         self._tell(state, limit)
         state.turns += 1
         reply = yield from self._reply(state, final=True)
