@@ -21,8 +21,9 @@ from venus_edge.agent import Agent, Config
 from venus_edge.engine import Engine
 from venus_edge.errors import EngineError, ModelError, StorageError, UsageError
 from venus_edge.events import Event, RunStarted
-from venus_edge.fit import planner
+from venus_edge.fit import planner, speed
 from venus_edge.fit.planner import Machine, Plan, Wishes
+from venus_edge.fit.speed import Forecast
 from venus_edge.protocol import prompt, rendering
 from venus_edge.registry import ModelSpec
 from venus_edge.settings import Directories, Settings, check
@@ -63,11 +64,31 @@ class Runtime:
     agent: Agent
     seed: int
     gates: tuple[Gate, ...] = ()
+    speed_key: str = ""  # under which the speed of this model, opened so, is kept
 
     def events(self, question: str, session: str = "") -> Generator[Event, None, None]:
         """One run, from its first event to `Finished`. KeyboardInterrupt, thrown in, ends it with its record."""
         started = RunStarted(question, self.spec.name, self.spec.dialect, self.engine.n_ctx, self.seed, session)
         return self.agent.run(question, started)
+
+    def forecast(self) -> Forecast:
+        """How long a run that begins now will take; it follows the run."""
+        directory, spec = self.settings.directories.cache, self.spec
+        return Forecast(
+            self.engine.stats,
+            spec.dialect,
+            spec.reader == "model",
+            self.engine.n_ctx,
+            _limits(self.settings).seconds,
+            speed.kept(directory, self.speed_key) if self.speed_key else None,
+            usual=spec.n_ctx_train >= planner.LEAST_WINDOW,
+        )
+
+    def learn(self, forecast: Forecast) -> None:
+        """Keeps the speed that a run had, for the next one's forecast."""
+        learned = forecast.learned()
+        if learned is not None and self.speed_key:
+            speed.keep(self.settings.directories.cache, self.speed_key, learned)
 
     def hosts(self) -> list[dict[str, object]]:
         """What left the machine: each host with its connections and the bytes up and down."""
@@ -111,11 +132,13 @@ def prepare(settings: Settings, note: Note) -> Iterator[Runtime]:
     with ExitStack() as stack:
         gates: list[Gate] = []
         world = _world(settings, stack, gates, note)
-        engine: LlamaEngine | RemoteEngine = (
-            _remote_engine(settings, gates, note) if path is None else _engine(path, spec, settings, note)
-        )
+        engine: LlamaEngine | RemoteEngine
+        if path is None:
+            engine, key = _remote_engine(settings, gates, note), speed.key_of_server(settings.engine, spec.name)
+        else:
+            engine, key = _engine(path, spec, settings, note)
         stack.enter_context(closing(engine))
-        yield _ready(settings, spec, engine, world, today, tuple(gates))
+        yield _ready(settings, spec, engine, world, today, tuple(gates), key)
 
 
 def _remote_engine(settings: Settings, gates: list[Gate], note: Note) -> RemoteEngine:
@@ -136,7 +159,7 @@ def _remote_engine(settings: Settings, gates: list[Gate], note: Note) -> RemoteE
 
 
 def _ready(
-    settings: Settings, spec: ModelSpec, engine: Engine, world: World, today: date, gates: tuple[Gate, ...]
+    settings: Settings, spec: ModelSpec, engine: Engine, world: World, today: date, gates: tuple[Gate, ...], key: str
 ) -> Runtime:
     from venus_edge.tools.toolbox import Toolbox
 
@@ -151,7 +174,7 @@ def _ready(
         settings.grammar,
         cast("window.Policy | None", settings.context_policy),
     )
-    return Runtime(settings, spec, engine, Agent(engine, tools, config), seed, gates)
+    return Runtime(settings, spec, engine, Agent(engine, tools, config), seed, gates, key)
 
 
 def _check_template(spec: ModelSpec, engine: Engine, today: date) -> None:
@@ -208,8 +231,9 @@ def wishes(spec: ModelSpec, settings: Settings, most: int | None = None) -> Wish
     )
 
 
-def _engine(path: Path, spec: ModelSpec, settings: Settings, note: Note) -> LlamaEngine:
-    """The model, opened as planned; where llama.cpp finds less memory than the plan, with the next smaller window."""
+def _engine(path: Path, spec: ModelSpec, settings: Settings, note: Note) -> tuple[LlamaEngine, str]:
+    """The model, opened as planned; where llama.cpp finds less memory than the plan, with the next smaller window. And
+    what its speed is kept under."""
     from venus_edge.engine.llama import LlamaEngine
 
     def planned(most: int) -> Plan:
@@ -221,7 +245,7 @@ def _engine(path: Path, spec: ModelSpec, settings: Settings, note: Note) -> Llam
     chosen, engine = _first_that_opens(planned, opened, spec.n_ctx, settings.n_ctx is not None)
     for line in (*chosen.given_up, *engine.notes):
         note(line)
-    return engine
+    return engine, speed.key(path, chosen)
 
 
 def _first_that_opens(

@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from venus_edge.errors import UsageError
 
 if TYPE_CHECKING:
     from venus_edge.cli.view import View
+    from venus_edge.fit.speed import Estimate, Forecast
     from venus_edge.runtime import Runtime
     from venus_edge.values import RunResult
 
@@ -26,11 +27,13 @@ QUESTION_LIMIT = 1_000_000  # characters; a longer one is a file given by mistak
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended: its record, its session file, and the error that ended it, "" if none did."""
+    """How a run ended: its record, its session file, the error that ended it ("" if none did), and how long it was
+    foretold to take."""
 
     result: RunResult
     session: Path
     error: str
+    estimate: Estimate | None = None
 
 
 @click.command()
@@ -110,7 +113,7 @@ def run(
     view = _view(quiet)
     with contextlib.ExitStack() as stack:
         ready = stack.enter_context(runtime.prepare(settings, view.note))
-        outcome = _play(ready, question, view)
+        outcome = _play(ready, question, view, ready.forecast())
         _print(outcome, ready, as_json)
     ctx.exit(130 if outcome.result.termination == "interrupted" else 0 if outcome.result.prediction else 1)
 
@@ -147,7 +150,7 @@ def _view(quiet: bool) -> View:
     return view.LiveView() if sys.stderr.isatty() else view.PlainView()
 
 
-def _play(ready: Runtime, question: str, view: View) -> Outcome:
+def _play(ready: Runtime, question: str, view: View, forecast: Forecast) -> Outcome:
     """Runs to the end, every event to the journal first and then to the view.
 
     Ctrl-C, wherever it falls, reaches the run itself, so that the record is whole.
@@ -156,6 +159,9 @@ def _play(ready: Runtime, question: str, view: View) -> Outcome:
     from venus_edge.sessions import Journal
 
     error = ""
+    if forecast.first is not None:
+        view.note(f"Time: {forecast.first}")
+    view.expected = forecast.line
     with Journal.create(ready.settings.directories.sessions, question, datetime.now().astimezone()) as journal, view:
         events = ready.events(question, str(journal.path))
         event = next(events)
@@ -164,7 +170,8 @@ def _play(ready: Runtime, question: str, view: View) -> Outcome:
                 journal.write(event)
                 view.show(event)
                 if isinstance(event, Finished):
-                    return Outcome(event.result, journal.path, error)
+                    ready.learn(forecast)
+                    return Outcome(event.result, journal.path, error, forecast.first)
                 error = event.error if isinstance(event, Failed) else error
                 event = next(events)
             except KeyboardInterrupt:
@@ -217,6 +224,7 @@ def _record(outcome: Outcome, ready: Runtime) -> dict[str, Any]:
             "evaluated_again": result.refilled_token_count,
         },
         "seconds": round(result.elapsed_seconds, 3),
+        "estimate": None if outcome.estimate is None else asdict(outcome.estimate),
         "model": ready.spec.name,
         "seed": ready.seed,
         "connections": ready.hosts(),

@@ -9,12 +9,13 @@ import re
 import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from venus_edge.engine import modelfile
 from venus_edge.errors import ModelError
+from venus_edge.fit import instead
 from venus_edge.fit.planner import Model, Shape, Weights
 
 Value = str | int | float | bool | list[object]
@@ -86,7 +87,33 @@ class Header:
 
 
 def read(path: Path) -> Header:
-    """The header of a GGUF file. Raises ModelError."""
+    """The header of a language model's GGUF file, of a split one with the tensors of all parts. Raises ModelError."""
+    found = _one(path)
+    for part in _parts(path, found):
+        more = _one(part)
+        found = replace(found, size=found.size + more.size, tensors=(*found.tensors, *more.tensors))
+    instead.check(found)
+    return found
+
+
+def _parts(path: Path, found: Header) -> list[Path]:
+    """The other parts of a split model. Raises ModelError for one that is not beside the first."""
+    count = found.metadata.get("split.count", 0)
+    named = re.search(r"-00001-of-(\d{5})(?=\.gguf$)", path.name)
+    if not isinstance(count, int) or count < 2 or not named:
+        return []
+    parts = [path.with_name(path.name.replace(named[0], f"-{n:05d}-of-{named[1]}")) for n in range(2, count + 1)]
+    for part in parts:
+        if not part.is_file():
+            raise ModelError(f"{path} is one of {count} parts, and {part.name} is not beside it: fetch that too")
+    return parts
+
+
+def _one(path: Path) -> Header:
+    if path.is_dir():
+        raise instead.folder(path)
+    if path.is_symlink() and not path.exists():
+        raise ModelError(f"{path} is a link to {path.readlink()}, which is not there: fetch the model again")
     modelfile.check(path)
     try:
         with path.open("rb") as file:
@@ -100,7 +127,7 @@ def read(path: Path) -> Header:
 def _header(path: Path, file: BinaryIO, size: int) -> Header:
     _, version, tensors, pairs = struct.unpack("<4sIQQ", _take(file, 24))
     if version not in (2, 3):
-        raise ModelError(f"{path} is GGUF version {version}, which is not known: fetch a newer file of the model")
+        raise instead.version(path, version)
     if max(tensors, pairs) > size:
         raise EOFError
     metadata = {_string(file): _value(file) for _ in range(pairs)}
@@ -108,13 +135,9 @@ def _header(path: Path, file: BinaryIO, size: int) -> Header:
     alignment = metadata.get("general.alignment", 32)
     begin = _aligned(file.tell(), alignment if isinstance(alignment, int) and alignment > 0 else 32)
     end = max((begin + tensor.offset + tensor.size for tensor in table), default=begin)
-    if end > size and not _is_part(metadata):
+    if end > size:
         raise ModelError(f"{path} is cut off: {size:,} of {end:,} bytes are there: fetch it again")
     return Header(path, size, metadata, table)
-
-
-def _is_part(metadata: Mapping[str, Value]) -> bool:
-    return metadata.get("split.count", 0) not in (0, 1)
 
 
 def _take(file: BinaryIO, count: int) -> bytes:

@@ -1,7 +1,8 @@
 """MODEL + MACHINE -> TOKENS A SECOND -> MINUTES. Measured once and kept; the estimate is pure.
 
-In: an open engine's work on a passage of tokens; the shape of the released runs. Out: a Speed in a file of the cache
-directory, an Estimate. It says how long research takes here, not how long a question deserves.
+In: an open engine's work on a passage of tokens, or what it has counted of a run; the shape of the released runs. Out:
+a Speed in a file of the cache directory, an Estimate, and a Forecast that follows a run. It says how long research
+takes here, not how long a question deserves.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from venus_edge.engine import Engine, Request, Sampling
+from venus_edge.engine import Engine, Request, Sampling, Stats
 from venus_edge.engine.options import EngineOptions
 from venus_edge.fit.planner import Plan
 from venus_edge.protocol import Piece, Trust
@@ -63,10 +64,17 @@ class Estimate:
         return f"about {_minutes(self.usual)} minutes, {_minutes(self.least)} to {_minutes(self.most)}"
 
 
-def estimate(speed: Speed, dialect: DialectName, reads: bool) -> Estimate:
-    """How long a run takes at a speed; `reads`: pages are read by the model."""
-    least, usual, most = (_seconds(speed, shape, reads) for shape in SHAPES.get(dialect, SHAPES["rl"]))
+def estimate(speed: Speed, dialect: DialectName, reads: bool, n_ctx: int = 0) -> Estimate:
+    """How long a run takes at a speed; `reads`: pages are read by the model. A window of `n_ctx` ends it, if not 0."""
+    shapes = (_within(shape, n_ctx) for shape in SHAPES.get(dialect, SHAPES["rl"]))
+    least, usual, most = (_seconds(speed, shape, reads) for shape in shapes)
     return Estimate(usual, least, most)
+
+
+def _within(shape: Shape, n_ctx: int) -> Shape:
+    """As much of a run as a window holds."""
+    share = min(1.0, n_ctx / shape.conversation) if n_ctx else 1.0
+    return Shape(*(round(share * part) for part in (shape.conversation, shape.generated, shape.pages)))
 
 
 def corrected(before: Estimate, share_done: float, seconds: float) -> Estimate:
@@ -75,7 +83,8 @@ def corrected(before: Estimate, share_done: float, seconds: float) -> Estimate:
         return before
     weight = min(1.0, share_done)
     scale = (1 - weight) + weight * (seconds / share_done) / before.usual
-    return Estimate(before.usual * scale, max(seconds, before.least * scale), max(seconds, before.most * scale))
+    usual, least, most = (max(seconds, part * scale) for part in (before.usual, before.least, before.most))
+    return Estimate(usual, least, most)
 
 
 def _seconds(speed: Speed, shape: Shape, reads: bool) -> float:
@@ -86,6 +95,81 @@ def _seconds(speed: Speed, shape: Shape, reads: bool) -> float:
 
 def _minutes(seconds: float) -> int:
     return max(1, round(seconds / 60))
+
+
+# -- while it runs ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Forecast:
+    """What a run will take, from what is known of the speed before it and from what the engine counts meanwhile.
+
+    `known` is a speed that was measured before, None for none: then the run's own first turns tell it. `usual` is False
+    for a model whose runs are not of the released ones' kind: nothing is foretold of them. `limit` is the most seconds.
+    """
+
+    stats: Stats
+    dialect: DialectName
+    reads: bool
+    n_ctx: int
+    limit: float
+    known: Speed | None = None
+    usual: bool = True
+    clock: Callable[[], float] = time.monotonic
+    first: Estimate | None = None  # the one that was told first
+    _began: float = field(init=False)
+    _before: Stats = field(init=False)  # what the engine had done before this run
+    _speed: Speed | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._began, self._before = self.clock(), replace(self.stats)
+        self.now()
+
+    def now(self) -> Estimate | None:
+        """The estimate for the whole run as it stands; None while nothing is known."""
+        done = self._done()
+        self._speed = self._speed or self.known or of_run(done, FIRST)
+        if not self.usual or self._speed is None:
+            return None
+        before = estimate(self._speed, self.dialect, self.reads, self.n_ctx)
+        work = done.prefill_tokens / self._speed.prefill + done.generated_tokens / self._speed.decode
+        found = corrected(before, work / before.usual, self.clock() - self._began)
+        capped = Estimate(*(min(self.limit, seconds) for seconds in (found.usual, found.least, found.most)))
+        self.first = self.first or capped
+        return capped
+
+    def line(self) -> str:
+        """For a meter: the minutes that are gone, and those that the whole run will take; "" while nothing is known."""
+        if (found := self.now()) is None:
+            return ""
+        usual, least, most = (_minutes(part) for part in (found.usual, found.least, found.most))
+        return f"{int((self.clock() - self._began) / 60)} of about {usual} min ({least}-{most})"
+
+    def learned(self) -> Speed | None:
+        """The speed that the run had, worth keeping; None where it did too little to tell."""
+        return of_run(self._done(), ENOUGH)
+
+    def _done(self) -> Stats:
+        """What the engine has done since the run began, as far as it tells a speed."""
+        before, now = self._before, self.stats
+        return Stats(
+            generated_tokens=now.generated_tokens - before.generated_tokens,
+            prefill_tokens=now.prefill_tokens - before.prefill_tokens,
+            prefill_seconds=now.prefill_seconds - before.prefill_seconds,
+            decode_seconds=now.decode_seconds - before.decode_seconds,
+        )
+
+
+FIRST, ENOUGH = (256, 32), (1_000, 200)  # tokens read and written that tell a speed, and that are worth keeping it for
+
+
+def of_run(stats: Stats, least: tuple[int, int]) -> Speed | None:
+    """The speed that an engine has had so far; None for less work than `least` (tokens read, written)."""
+    if stats.prefill_tokens < least[0] or stats.generated_tokens < least[1]:
+        return None
+    if stats.prefill_seconds <= 0 or stats.decode_seconds <= 0:
+        return None
+    return Speed(stats.prefill_tokens / stats.prefill_seconds, stats.generated_tokens / stats.decode_seconds)
 
 
 # -- measured ---------------------------------------------------------------------------------------------------------
@@ -121,6 +205,15 @@ def key(model: Path, plan: Plan) -> str:
     """What a speed holds for: the file, and how it is opened on this machine."""
     stat = model.stat()
     parts = (model.resolve(), stat.st_size, stat.st_mtime_ns, plan.kv_type, plan.gpu_layers, plan.threads)
+    return _key(*parts)
+
+
+def key_of_server(address: str, model: str) -> str:
+    """The same for a model that a server runs."""
+    return _key(address, model)
+
+
+def _key(*parts: object) -> str:
     return sha256("|".join(map(str, parts)).encode()).hexdigest()[:16]
 
 
