@@ -236,6 +236,27 @@ def _final(word: str) -> str:
     return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
 
 
+# -- links ------------------------------------------------------------------------------------------------------------
+
+# `[words](address "title")`, and code blocks, which are left alone. Bounded and possessive: a page may say anything.
+_LINKED = re.compile(
+    r"^```.*?^```"
+    r"|!?\[((?:[^\[\]\n]|\[[^\[\]\n]*\]){0,500}+)\]\([ ]?<?((?:[^()\s<>]|\([^()\s]*\)){0,4000}+)>?(?: \"[^\"\n]*\")?\)",
+    re.MULTILINE | re.DOTALL,
+)
+_IS_ADDRESS = re.compile(r"[:/.#]")
+
+
+def links(text: str) -> list[tuple[str, str]]:
+    """The links of a Markdown text: their words and addresses."""
+    return [(link[1], link[2]) for link in _LINKED.finditer(text) if link[2] and _IS_ADDRESS.search(link[2])]
+
+
+def unlinked(text: str) -> str:
+    """A Markdown text with the words of its links and without their addresses: what a reader of the page sees."""
+    return _LINKED.sub(lambda link: link[1] if link[2] and _IS_ADDRESS.search(link[2]) else link[0], text)
+
+
 # -- stretches of text ------------------------------------------------------------------------------------------------
 
 _MARKS_AFTER = "\"'”’»)\\]」』）】*_"

@@ -1,8 +1,9 @@
 """PAGE + GOAL -> EVIDENCE AND SUMMARY, quoted from the page.
 
-In: a page and what the model wants from it. Out: `Evidence` whose quotes stand in the page. `ExtractiveReader` ranks
-the page's own passages and calls no model; `ModelReader` lets the model read the best of them, checks every quote, and
-falls back to the first. Fetching pages and wording replies is elsewhere.
+In: a page and what the model wants from it. Out: `Evidence` whose quotes stand in the page as a reader sees it
+(`shown`: without the addresses of its links). `ExtractiveReader` ranks the page's own passages and calls no model;
+`ModelReader` lets the model read the best of them, checks every quote, and falls back to the first. Fetching pages and
+wording replies is elsewhere.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from venus_edge import terms
@@ -57,6 +58,11 @@ _NUMBER_BONUS = 1.3
 _AS_TELLING = 0.7  # of the best sentence's score: a second one that is summed up with it
 _WORTH = 0.2  # of the best passage's score; less is not quoted
 _WINDOW = 600  # characters of a passage of evidence
+
+
+def shown(page: Page) -> Page:
+    """The page as a reader sees it: an address says nothing about a goal and is not quoted."""
+    return replace(page, text=terms.unlinked(page.text))
 
 
 # -- a page in sentences ----------------------------------------------------------------------------------------------
@@ -157,6 +163,7 @@ class ExtractiveReader:
 
     def read(self, page: Page, goal: str) -> Evidence:
         """The best passages in the page's order, and of them the sentence (two if it takes two) that says it."""
+        page = shown(page)
         sentences = _read_sentences(page, goal)
         return Evidence(_quoted(page.text, sentences, self._budget), _summary(page.text, sentences))
 
@@ -184,21 +191,31 @@ def _quoted(text: str, sentences: Sequence[_Sentence], budget: int) -> str:
 
 
 def _windows(sentences: Sequence[_Sentence], size: int) -> list[terms.Span]:
-    """The runs of sentences of about `size` characters, best first: each sentence begins one, so they overlap. Those
-    that say next to nothing about the goal are left out, unless all do."""
-    ends = [sentence.end for sentence in sentences]
+    """The runs of sentences of about `size` characters within a section, best first: each sentence begins one, so they
+    overlap. Those that say next to nothing about the goal are left out, unless all do."""
+    ends, sections = [sentence.end for sentence in sentences], _section_ends(sentences)
     sums, tellings = [0.0], [0]  # running: the scores, and the last sentence so far that has one
     for i, sentence in enumerate(sentences):
         sums.append(sums[-1] + sentence.score)
         tellings.append(i if sentence.score > 0 else tellings[-1])
     ranked = []
     for first, sentence in enumerate(sentences):
-        last = max(first, bisect_right(ends, sentence.start + size) - 1)
+        last = max(first, min(bisect_right(ends, sentence.start + size) - 1, sections[first]))
         if sentence.score > 0:
             last = min(last, tellings[last + 1] + 1)  # one sentence more, for what it goes on to say
         ranked.append((-(sums[last + 1] - sums[first]), first, (sentence.start, sentences[last].end)))
     ranked.sort()
     return [span for score, _, span in ranked if score <= _WORTH * ranked[0][0]]
+
+
+def _section_ends(sentences: Sequence[_Sentence]) -> list[int]:
+    """For each sentence the last one before the next heading."""
+    found, end = [0] * len(sentences), len(sentences) - 1
+    for number in range(len(sentences) - 1, -1, -1):
+        found[number] = end
+        if sentences[number].is_heading and number and not sentences[number - 1].is_heading:
+            end = number - 1
+    return found
 
 
 def _joined(text: str, spans: Sequence[terms.Span]) -> str:
@@ -259,6 +276,7 @@ class ModelReader:
     def read(self, page: Page, goal: str) -> Evidence:
         """What the model quotes and says; the fallback's reading where its reply cannot be used, and its summary where
         the output limit cut the reply before one."""
+        page = shown(page)
         ids = self._prompt(page, goal) if page.text.strip() else []
         said = _parsed(self._said(ids)) if ids else None
         if said is None:

@@ -11,7 +11,7 @@ import time
 
 from venus_edge.abreast import abreast
 from venus_edge.protocol import dialects
-from venus_edge.tools import MOST, Opener, Reader
+from venus_edge.tools import MOST, Opener, Reader, leads
 from venus_edge.values import DialectName, Evidence, Failure, Page, PageReading, ToolResult, Trouble, VisitCall
 
 SECONDS = 100.0  # for the pages of a call to open; the released runs gave up a tool after 120
@@ -33,7 +33,9 @@ def _reading(url: str, page: Page | Failure, reader: Reader, goal: str) -> PageR
         return PageReading(url, page)
     if not page.text.strip():
         return PageReading(url, Failure(Trouble.EMPTY, page.note), page)
-    return PageReading(url, _noted(reader.read(page, goal), page.note), page)
+    read = reader.read(page, goal)
+    links = leads.told(leads.leads(page, read.evidence, goal))
+    return PageReading(url, _noted(Evidence(read.evidence, read.summary + links), page.note), page)
 
 
 def _noted(read: Evidence, note: str) -> Evidence:
