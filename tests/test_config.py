@@ -47,7 +47,8 @@ def test_a_seed_and_a_temperature_of_zero_are_given(tmp_path: Path) -> None:
 def test_every_key_can_be_said_in_the_file_and_in_the_environment(tmp_path: Path) -> None:
     written = {
         "model": '"m"', "corpus": '["a", "/b"]', "dialect": '"sft"', "context": "4096", "kv_type": '"q8_0"',
-        "gpu_layers": "12", "threads": "3", "seed": "7", "temperature": "0.5", "reader": '"model"', "results": "5",
+        "gpu_layers": "12", "main_gpu": "1", "tensor_split": '"3,1"', "flash_attention": '"on"',
+        "threads": "3", "seed": "7", "temperature": "0.5", "reader": '"model"', "results": "5",
         "max_turns": "9", "max_minutes": "1.5", "max_tokens": "800", "context_policy": '"fold"', "grammar": "false",
         "engine": '"http://x"', "offline": "true", "allow_hosts": '["x", "y"]', "search": '"ddgs"', "region": '"de-de"',
         "robots": "true", "user_agent": '"me"',
@@ -61,6 +62,17 @@ def test_every_key_can_be_said_in_the_file_and_in_the_environment(tmp_path: Path
     assert (by_file.corpus, by_file.max_seconds, by_file.gpu_layers) == ((tmp_path / "a", Path("/b")), 90.0, "12")
     for key in config.KEYS:
         assert getattr(by_file, key.field) == getattr(by_variable, key.field)
+
+
+def test_kv_types_and_shares_are_the_same_from_the_file_the_environment_and_a_flag(tmp_path: Path) -> None:
+    by_file = resolved(tmp_path, 'kv_type = "q8_0, f16"\ntensor_split = [3, 1]\n').settings
+    by_variable = resolved(tmp_path / "none", VENUS_KV_TYPE="q8_0,f16", VENUS_TENSOR_SPLIT="3,1").settings
+    by_flag = resolved(tmp_path / "none", flags={"kv_type": "q8_0,f16", "tensor_split": "3,1"}).settings
+    for found in (by_file, by_variable, by_flag):
+        assert (found.kv_type, found.tensor_split) == ("q8_0,f16", (3.0, 1.0))
+    assert resolved(tmp_path / "none", flags={"kv_type": "q4_0,q4_0"}).settings.kv_type == "q4_0"
+    with pytest.raises(UsageError, match="--kv-type should be one of f16, q8_0, q4_0, or two of them"):
+        resolved(tmp_path / "none", flags={"kv_type": "q5"})
 
 
 def test_a_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
@@ -80,7 +92,15 @@ def test_an_unknown_key_lists_the_known_ones(tmp_path: Path) -> None:
         ("context = true\n", "context should be a whole number, not True"),
         ("context = 1.5\n", "context should be a whole number, not 1.5"),
         ("model = 3\n", "model should be text in quotes, not 3"),
-        ('kv_type = "q5"\n', "kv_type should be one of f16, q8_0, q4_0, not 'q5'"),
+        (
+            'kv_type = "q5"\n',
+            "kv_type should be one of f16, q8_0, q4_0, or two of them for K and V as q8_0,f16, not 'q5'",
+        ),
+        ('kv_type = "f16,f16,f16"\n', "kv_type should be one of f16"),
+        ('tensor_split = "3,much"\n', "tensor_split should be a number, not '3,much'"),
+        ("tensor_split = 3\n", "tensor_split should be a share for each card, like 3,1, not 3"),
+        ("main_gpu = true\n", "main_gpu should be a whole number, not True"),
+        ('flash_attention = "yes"\n', "flash_attention should be one of auto, on, off, not 'yes'"),
         ("offline = 3\n", "offline should be true or false, not 3"),
         ("corpus = [3]\n", "corpus should be a list of texts, not [3]"),
         ("gpu_layers = []\n", "gpu_layers should be auto, all or a number, not []"),

@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 from venus_edge.errors import UsageError
 from venus_edge.settings import Directories, Services, Settings
-from venus_edge.values import DialectName
+from venus_edge.values import KV_NAMES, DialectName, KvTypes
 
 FILE = "config.toml"
 DEFAULT, FLAG = "default", "flag"
@@ -110,6 +110,20 @@ def _layers(value: Any, _: Path) -> str:
     return str(value)
 
 
+def _kv(value: Any, _: Path) -> str:
+    try:
+        return str(KvTypes.of(_text(value, _)))
+    except ValueError:
+        raise _Wrong(f"one of {', '.join(KV_NAMES)}, or two of them for K and V as q8_0,f16") from None
+
+
+def _shares(value: Any, base: Path) -> tuple[float, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list) or not parts:
+        raise _Wrong("a share for each card, like 3,1")
+    return tuple(_number(part, base) for part in parts)
+
+
 def _list(value: Any, _: Path) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
@@ -128,8 +142,11 @@ KEYS = (
     Key("corpus", "corpus", _paths, "folders to search instead of the web"),
     Key("dialect", "dialect", _one_of(*get_args(DialectName)), "wording of tool replies"),
     Key("context", "n_ctx", _whole, "tokens of the window"),
-    Key("kv_type", "kv_type", _one_of("f16", "q8_0", "q4_0"), "type of the KV cache"),
+    Key("kv_type", "kv_type", _kv, "type of the KV cache, or of K and of V: q8_0,f16"),
     Key("gpu_layers", "gpu_layers", _layers, "layers on the GPU: auto, all or a number"),
+    Key("main_gpu", "main_gpu", _whole, "the one card that gets layers, counted from 0"),
+    Key("tensor_split", "tensor_split", _shares, "shares of the layers, one for each card: 3,1"),
+    Key("flash_attention", "flash_attention", _one_of("auto", "on", "off"), "auto, on or off; on where V is quantized"),
     Key("threads", "threads", _whole, "threads of llama.cpp"),
     Key("seed", "seed", _whole, "random seed"),
     Key("temperature", "temperature", _number, "0 is greedy"),
@@ -170,6 +187,8 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str] = os.enviro
     for key in KEYS:
         if key.field in given:
             origins[key.name] = FLAG
+            if key.read in (_kv, _shares) and isinstance(given[key.field], str):  # click gives their text
+                given[key.field] = _read(key, given[key.field], Path(), f"--{key.name.replace('_', '-')}")
     services = Services.from_environment(environment)
     return Resolved(Settings(directories=directories, services=services, **{**values, **given}), origins)
 

@@ -28,7 +28,7 @@ from venus_edge.protocol import prompt, rendering
 from venus_edge.registry import ModelSpec
 from venus_edge.settings import Directories, Settings, check
 from venus_edge.tools import Opener, Reader, Searcher
-from venus_edge.values import DialectName
+from venus_edge.values import KV_NAMES, DialectName, KvTypes
 
 if TYPE_CHECKING:
     from venus_edge.corpus.folder import Report
@@ -43,6 +43,7 @@ Note = Callable[[str], None]
 
 DEFAULT_MODEL = "dr-venus-4b-rl"
 PAUSE = 0.5  # seconds between two pages of one site
+FLASH = {"auto": None, "on": True, "off": False}
 READING_WINDOW = 8_192  # tokens of the second sequence, in which the model reads pages
 
 
@@ -126,8 +127,8 @@ def prepare(settings: Settings, note: Note) -> Iterator[Runtime]:
         raise UsageError(
             "offline there is nothing to search without --corpus DIR (a folder of .html, .md or .txt files)"
         )
-    _gpu_layers(settings.gpu_layers)
     today, spec = _date(settings.date), spec_of(settings)
+    check_engine(spec, settings)
     path = None if settings.engine else hub.locate(spec, settings.directories.models)
     with ExitStack() as stack:
         gates: list[Gate] = []
@@ -193,8 +194,7 @@ def _check_template(spec: ModelSpec, engine: Engine, today: date) -> None:
 def spec_of(settings: Settings) -> ModelSpec:
     """The model's entry, with what the settings say laid over it."""
     specs, name = registry.load(settings.directories.config), settings.model or DEFAULT_MODEL
-    is_file = name.endswith(".gguf") or Path(name).is_file()
-    spec = registry.for_file(Path(name).absolute(), specs) if is_file else registry.find(name, specs)
+    spec = registry.named(name, specs)
     sampling = spec.sampling
     if settings.temperature is not None:
         sampling = replace(sampling, temperature=settings.temperature)
@@ -215,7 +215,43 @@ def plan(path: Path, spec: ModelSpec, settings: Settings, most: int | None = Non
     model, probed = header.model(header.read(path)), machine.probe()
     if settings.n_ctx:
         check_window(EngineOptions(n_ctx=settings.n_ctx), model.shape.n_ctx_train)
+    check_cards(settings, probed)
     return planner.plan(model, probed, wishes(spec, settings, most)), probed
+
+
+def check_engine(spec: ModelSpec, settings: Settings) -> None:
+    """Raises UsageError for layers, cards, KV types and flash attention that can be meant together on no machine."""
+    from venus_edge.engine.options import EngineOptions
+    from venus_edge.engine.options import check as check_options
+
+    kv = _kv_types(spec, settings) or KvTypes("f16", "f16")
+    check_options(
+        EngineOptions(
+            n_gpu_layers=_gpu_layers(settings.gpu_layers),
+            main_gpu=settings.main_gpu,
+            tensor_split=settings.tensor_split,
+            type_k=kv.k,
+            type_v=kv.v,
+            flash_attention=FLASH[settings.flash_attention],
+        )
+    )
+
+
+def check_cards(settings: Settings, machine: Machine) -> None:
+    """Raises UsageError for a card that was named and is not there."""
+    from venus_edge.engine.offload import check_present
+
+    names = [gpu.name for gpu in machine.gpus] if machine.offload else []
+    check_present(settings.main_gpu, settings.tensor_split, names)
+
+
+def _kv_types(spec: ModelSpec, settings: Settings) -> KvTypes | None:
+    text = settings.kv_type or spec.kv_type
+    try:
+        return KvTypes.of(text) if text else None
+    except ValueError:
+        known = ", ".join(KV_NAMES)
+        raise UsageError(f"KV type {text!r} is none of {known}, nor two of them for K and V as q8_0,f16") from None
 
 
 def wishes(spec: ModelSpec, settings: Settings, most: int | None = None) -> Wishes:
@@ -226,6 +262,9 @@ def wishes(spec: ModelSpec, settings: Settings, most: int | None = None) -> Wish
         reading=READING_WINDOW if spec.reader == "model" else 0,
         kv_type=settings.kv_type or spec.kv_type or None,
         gpu_layers=_gpu_layers(settings.gpu_layers),
+        main_gpu=settings.main_gpu,
+        tensor_split=settings.tensor_split,
+        flash=FLASH[settings.flash_attention] is not False,
         threads=settings.threads,
         quant_usual=spec.quant,
     )
@@ -243,7 +282,7 @@ def _engine(path: Path, spec: ModelSpec, settings: Settings, note: Note) -> tupl
         return LlamaEngine(path, options(chosen, settings))
 
     chosen, engine = _first_that_opens(planned, opened, spec.n_ctx, settings.n_ctx is not None)
-    for line in (*chosen.given_up, *engine.notes):
+    for line in (*chosen.given_up, *engine.notes, *(engine.placement.lines() if engine.placement.layers else ())):
         note(line)
     return engine, speed.key(path, chosen)
 
@@ -269,7 +308,7 @@ def options(chosen: Plan, settings: Settings) -> EngineOptions:
     """A plan as the engine takes it. Layers that were asked for stay asked for: without a device the engine says so."""
     from venus_edge.engine.options import EngineOptions
 
-    asked = _gpu_layers(settings.gpu_layers)
+    asked, kv = _gpu_layers(settings.gpu_layers), KvTypes.of(chosen.kv_type)
     return EngineOptions(
         n_ctx=chosen.n_ctx,
         n_ctx_reading=chosen.n_ctx_reading,
@@ -278,7 +317,11 @@ def options(chosen: Plan, settings: Settings) -> EngineOptions:
         n_threads=settings.threads,
         n_threads_batch=settings.threads,
         n_gpu_layers=chosen.gpu_layers if asked is None else asked,
-        type_k=chosen.kv_type,
+        main_gpu=settings.main_gpu if chosen.main_gpu is None else chosen.main_gpu,
+        tensor_split=chosen.tensor_split or settings.tensor_split,
+        type_k=kv.k,
+        type_v=kv.v,
+        flash_attention=FLASH[settings.flash_attention],
     )
 
 

@@ -82,7 +82,9 @@ class Settings:
     """Everything a run may be told. None means: as the model's entry in models.toml says.
 
     `model` is a name in models.toml or the path of a .gguf file, "" the default model; `corpus` folders or index files,
-    none for the web; `search` the order of search services, `region` their market ("cn-zh"), "" by the query's script;
+    none for the web; `kv_type` one type or that of K and that of V ("q8_0,f16"); `main_gpu` the one card that gets
+    layers, `tensor_split` the share of each card;
+    `search` the order of search services, `region` their market ("cn-zh"), "" by the query's script;
     `max_seconds`, `max_turns` and `max_tokens` end the research and ask for the answer; `context_policy` says what
     happens before the window is full ("answer", "fold"; None: by its size); `grammar` keeps tool calls well
     formed while they are written.
@@ -95,6 +97,9 @@ class Settings:
     n_ctx: int | None = None
     kv_type: str | None = None
     gpu_layers: str = "auto"
+    main_gpu: int | None = None
+    tensor_split: tuple[float, ...] = ()
+    flash_attention: str = "auto"
     threads: int | None = None
     seed: int | None = None
     temperature: float | None = None

@@ -88,6 +88,12 @@ def test_a_question_longer_than_any_question_is_refused_before_a_model_is_loaded
         (["--model", "dr-venus"], "unknown model 'dr-venus'; known: dr-venus-4b-rl"),
         (["--date", "yesterday"], "date 'yesterday' is not YYYY-MM-DD"),
         (["--gpu-layers", "many"], "gpu-layers is auto, all or a number, not 'many'"),
+        (["--kv-type", "q5"], "--kv-type should be one of f16, q8_0, q4_0, or two of them for K and V"),
+        (["--kv-type", "q8_0", "--flash-attention", "off"], "V at q8_0 needs flash attention, which is off"),
+        (["--main-gpu", "-1"], "--main-gpu counts cards from 0, it cannot be -1"),
+        (["--main-gpu", "0", "--tensor-split", "1,1"], "--main-gpu puts all layers on one card"),
+        (["--tensor-split", "0,0"], "--tensor-split is a share for each card, like 3,1, not 0,0"),
+        (["--tensor-split", "a"], "--tensor-split should be a number, not 'a'"),
         (["--offline"], "offline there is nothing to search without --corpus"),
     ],
 )

@@ -13,6 +13,8 @@ from click.testing import CliRunner
 from tests.engine.vocabulary import write_model
 from venus_edge import demo
 from venus_edge.cli.app import cli
+from venus_edge.engine import devices, offload
+from venus_edge.engine.offload import Sign
 from venus_edge.fit import doctor, machine, planner
 from venus_edge.fit.doctor import Finding, Patient
 from venus_edge.fit.planner import Machine
@@ -45,6 +47,8 @@ def test_a_turn_of_the_shipped_model_is_tried(tmp_path: Path) -> None:
     found = examined(tmp_path, quick=False)
     assert (found["tokens"].state, found["turn"].state) == ("ok", "ok")
     assert found["turn"].detail == "thinks, then a well-formed SearchCall"
+    assert found["placed"].state == "ok"
+    assert "weights" in found["placed"].detail
 
 
 def write(path: Path, text: str) -> Path:
@@ -108,7 +112,7 @@ def test_window_beyond_the_models_own(tmp_path: Path) -> None:
 
 def test_gpu_that_this_build_cannot_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "probe", lambda: Machine(16 * planner.GIB, 12 * planner.GIB, 2, offload=False))
-    monkeypatch.setattr(machine, "unused_gpu", lambda: ("NVIDIA", "CUDA"))
+    monkeypatch.setattr(devices, "sign", lambda: Sign("NVIDIA", "CUDA"))
     found = examined(tmp_path)["gpu"]
     assert (found.state, found.detail) == ("warn", "NVIDIA GPU, which this build cannot use")
     assert found.remedy.startswith('CMAKE_ARGS="-DGGML_CUDA=on" pip install')
@@ -119,6 +123,19 @@ def test_gpu_that_is_there_and_not_used(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(machine, "probe", lambda: Machine(16 * planner.GIB, 12 * planner.GIB, 2, (card,)))
     found = examined(tmp_path, environment={"VENUS_GPU_LAYERS": "0"})["gpu"]
     assert (found.state, found.remedy) == ("warn", "set gpu-layers to auto")
+    assert found.detail == "card 0: card, 7.0 of 8.0 GiB free, not used: gpu-layers is 0"
+
+
+def test_what_went_elsewhere_than_planned(tmp_path: Path) -> None:
+    small = offload.Placement(5, (("CUDA0", 3),), (offload.Buffer("CUDA0", "KV", 3 * planner.MIB),))
+    assert doctor.placed(small, (), 5) == Finding(
+        "placed",
+        "warn",
+        "3 of 5 layers on CUDA0: KV 3.0 MiB; in memory: nothing",
+        "5 layers were planned: close what else uses the GPU",
+    )
+    assert doctor.placed(small, (), 3).state == "ok"
+    assert doctor.placed(small, ("a note",), 3).state == "warn"
 
 
 def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

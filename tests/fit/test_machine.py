@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from venus_edge.engine.offload import Card
 from venus_edge.fit import machine
-from venus_edge.fit.planner import GIB
+from venus_edge.fit.planner import GIB, Gpu
 
 
 def cgroup(root: Path, **files: str) -> Path:
@@ -67,11 +69,11 @@ def test_the_types_that_a_cpu_rewrites(features: tuple[str, ...], kinds: set[str
     assert machine.repacks(features) == kinds
 
 
-@pytest.mark.parametrize("option", ["CUDA", "METAL", "VULKAN"])
-def test_the_remedy_is_a_command_that_builds_for_that_device(option: str) -> None:
-    assert machine.remedy(option).startswith(
-        f'CMAKE_ARGS="-DGGML_{option}=on" pip install --force-reinstall --no-cache-dir llama-cpp-python'
-    )
+def test_a_card_is_planned_with_a_part_left_to_the_system() -> None:
+    card = Card("CUDA0", "CUDA", "NVIDIA RTX 4090", 24 * GIB, 20 * GIB)
+    assert machine.gpu(card) == Gpu("NVIDIA RTX 4090", 24 * GIB, 20 * GIB - 24 * GIB // 20)
+    shared = replace(card, integrated=True, total=4 * GIB, free=100)
+    assert machine.gpu(shared) == Gpu("NVIDIA RTX 4090", 4 * GIB, 0, True)
 
 
 def test_the_disk_of_a_folder_that_is_not_made_yet_is_that_of_its_parent(tmp_path: Path) -> None:

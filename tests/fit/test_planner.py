@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from venus_edge.engine import offload
 from venus_edge.fit import planner
 from venus_edge.fit.planner import GIB, MIB, QWEN3_4B, Gpu, Machine, Plan, Wishes, plan
+from venus_edge.values import KvTypes
 
 MODEL = planner.known("DR-Venus 4B")
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -187,6 +189,95 @@ def test_unified_memory_is_not_counted_twice() -> None:
     found = chosen(laptop(10, gpus=card(10, unified=True)))
     assert found.gpu_layers == 37
     assert found.gpu.needed + found.ram.needed <= 10.5 * GIB
+
+
+# -- K and V apart ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kv", "mebibytes"),
+    [("q8_0,f16", 3_528), ("f16,q8_0", 3_528), ("q8_0,q4_0", 1_872), ("q4_0,f16", 2_952), ("q8_0,q8_0", 2_448)],
+)
+def test_k_and_v_are_counted_apart(kv: str, mebibytes: int) -> None:
+    found = chosen(laptop(16), n_ctx=32_768, kv_type=kv, reading=0)
+    assert found.ram.kv == mebibytes * MIB
+    assert found.kv_type == ("q8_0" if kv == "q8_0,q8_0" else kv)
+
+
+def test_without_flash_attention_v_stays_at_f16() -> None:
+    kinds = [chosen(laptop(free), n_ctx=16_384, flash=False).kv_type for free in (16, 6.2, 5.55)]
+    assert kinds == ["f16", "q8_0,f16", "q4_0,f16"]
+    assert chosen(laptop(16), flash=False).n_ctx < chosen(laptop(16)).n_ctx  # the scores of all heads are held
+
+
+def test_two_types_that_the_card_does_not_take_are_planned_as_one_and_said() -> None:
+    takes_none = laptop(24, gpus=card(24), unmixable=frozenset({"q8_0,f16", "f16,q8_0"}))
+    found = chosen(takes_none, kv_type="q8_0,f16")
+    assert (found.kv_type, found.gpu_layers) == ("q8_0", 37)
+    assert offload.unmixed(KvTypes.of("q8_0,f16")) in found.given_up
+    on_cpu = chosen(takes_none, kv_type="q8_0,f16", gpu_layers=0)
+    assert (on_cpu.kv_type, on_cpu.given_up) == ("q8_0,f16", ())
+    assert chosen(takes_none, kv_type="q8_0,f16", flash=False).kv_type == "q8_0,f16"
+    assert chosen(laptop(16, gpus=card(24)), kv_type="q8_0,f16").kv_type == "q8_0,f16"
+
+
+# -- several cards ----------------------------------------------------------------------------------------------------
+
+
+def cards(*free: float) -> tuple[Gpu, ...]:
+    return tuple(Gpu(f"card {number}", int(size * GIB), int(size * GIB)) for number, size in enumerate(free))
+
+
+def test_layers_lie_on_cards_as_llama_cpp_shares_them_out() -> None:
+    # its rule: the first card whose share of the line reaches beyond the layer's place in it
+    assert planner.split(4, 5, (1.0, 1.0)) == (0, 0, 0, 1, 1)
+    assert planner.split(4, 5, (3.0, 1.0)) == (0, 0, 0, 0, 1)
+    assert planner.split(4, 3, (1.0, 2.0)) == (0, 1, 1)
+    assert planner.split(4, 99, (0.0, 1.0)) == (1,) * 5
+    assert planner.split(4, 0, (1.0,)) == ()
+    for shares in ((7.0, 3.0, 1.0), (0.1, 0.2, 0.7), (1.0, 0.0, 1.0)):
+        counts = [planner.split(36, 37, shares).count(number) for number in range(3)]
+        assert sum(counts) == 37
+        assert all(abs(count - 37 * share / sum(shares)) <= 1 for count, share in zip(counts, shares, strict=True))
+
+
+def test_what_the_cards_hold_is_what_one_would_and_a_work_buffer_for_each() -> None:
+    kv = ("q8_0", "f16")
+    _, one = planner.memory(MODEL, "Q4_K_M", laptop(16), 32_768, kv, gpu_layers=37)
+    both = planner.on_cards(MODEL, "Q4_K_M", 32_768, kv, 37, (2.0, 1.0))
+    assert [sum(getattr(held, part) for held in both) for part in ("weights", "kv")] == [one.weights, one.kv]
+    assert [held.compute for held in both] == [one.compute, one.compute]
+    assert planner.on_cards(MODEL, "Q4_K_M", 32_768, kv, 37, (0.0, 1.0)) == (planner.Memory(), one)
+
+
+def test_one_card_is_taken_where_it_is_enough_and_all_where_not() -> None:
+    alone = chosen(laptop(32, gpus=cards(8, 24)))
+    assert (alone.quant, alone.gpu_layers, alone.main_gpu, alone.tensor_split) == ("Q8_0", 37, 1, ())
+    both = chosen(laptop(32, gpus=cards(8, 8)), n_ctx=131_072, kv_type="q8_0")
+    assert (both.gpu_layers, both.main_gpu, both.tensor_split) == (37, None, (8_192.0, 8_192.0))
+    assert all(held.needed <= 8 * GIB for held in both.cards)
+    assert both.gpu == both.cards[0] + both.cards[1]
+    some = chosen(laptop(32, gpus=cards(2, 2)), n_ctx=131_072, kv_type="q8_0")
+    assert 0 < some.gpu_layers < 37
+    assert all(held.needed <= 2 * GIB for held in some.cards)
+
+
+def test_a_card_or_shares_that_were_asked_for_are_kept() -> None:
+    two = laptop(32, gpus=cards(24, 12))
+    assert chosen(two, main_gpu=1).main_gpu == 1
+    assert chosen(two, main_gpu=1).cards[0] == planner.Memory()
+    assert chosen(two, tensor_split=(1.0, 3.0)).tensor_split == (1.0, 3.0)
+    assert chosen(two, tensor_split=(1.0,)).main_gpu == 0
+    refused = chosen(laptop(32, gpus=cards(24, 1)), gpu_layers=-1, tensor_split=(1.0, 1.0))
+    assert not refused.fits
+    assert "GiB of card 1" in refused.given_up[0]
+    assert "fewer --gpu-layers" in refused.given_up[0]
+
+
+def test_a_build_that_cannot_offload_plans_no_card_whatever_was_asked() -> None:
+    without = laptop(16, gpus=cards(24, 24), offload=False)
+    for wish in ({"main_gpu": 1}, {"tensor_split": (1.0, 1.0)}, {"gpu_layers": -1}):
+        assert (chosen(without, **wish).gpu_layers, chosen(without, **wish).main_gpu) == (0, None)
 
 
 def test_a_snapshot_is_the_conversations_part_of_the_cache() -> None:

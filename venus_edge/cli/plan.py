@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("-m", "--model", metavar="NAME|FILE", help="A name of `venus-edge models list`, or a .gguf file.")
 @click.option("--context", "n_ctx", type=int, metavar="TOKENS", help="Context window wanted.")
-@click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
+@click.option("--kv-type", metavar="TYPE[,TYPE]", help="Type of the KV cache, or of K and of V: f16, q8_0, q4_0.")
 @click.option("--gpu-layers", metavar="auto|all|N", help="Layers on the GPU.")
+@click.option("--main-gpu", type=int, metavar="N", help="Put them on this card alone, counted from 0.")
+@click.option("--tensor-split", metavar="A,B,...", help="Share them between the cards in these proportions.")
+@click.option("--flash-attention", type=click.Choice(["auto", "on", "off"]), help="On wherever V is quantized.")
 @click.option("--quant", metavar="Q4_K_M|...", help="Quantization, for a model that is not here yet.")
 @click.option("--memory", metavar="8G", help="Plan for a machine with this much memory instead of this one.")
-@click.option("--gpu-memory", metavar="6G", help="... and with a card of this much.")
+@click.option("--gpu-memory", metavar="6G[,6G]", help="... and with a card of this much, or several.")
 @click.option("--apple", is_flag=True, help="... whose GPU shares the memory, as Apple's do.")
 @click.option("--time", "timed", is_flag=True, help="Measure the speed here: how long does a run take?")
 @click.option("--ladder", is_flag=True, help="Print what usual machines get, as a Markdown table.")
@@ -57,9 +60,11 @@ def plan(
     settings = configured(given)
     check(settings)
     spec = runtime.spec_of(settings)
+    runtime.check_engine(spec, settings)
     model = _model(spec, settings, quant)
     _check_window(settings.n_ctx, model.shape.n_ctx_train)
     machine = _machine(memory, gpu_memory, apple)
+    runtime.check_cards(settings, machine)
     wishes = runtime.wishes(spec, settings)
     chosen = planner.plan(model, machine, replace(wishes, quant=quant))
     click.echo(json.dumps(_record(chosen, machine)) if as_json else _table(chosen, machine))
@@ -110,7 +115,8 @@ def _machine(memory: str | None, gpu_memory: str | None, apple: bool) -> Machine
         from venus_edge.fit import machine
 
         return machine.probe()
-    return planner.described(size(memory or "16G"), size(gpu_memory or "0"), unified=apple)
+    cards = [size(part) for part in (gpu_memory or "0").split(",")]
+    return planner.described(size(memory or "16G"), *cards, unified=apple)
 
 
 def size(text: str) -> int:
@@ -134,20 +140,35 @@ def _table(chosen: Plan, machine: Machine) -> str:
     lines += [
         f"Window    {chosen.n_ctx:,} tokens{reading}",
         f"KV        {chosen.kv_type}",
-        f"GPU       {f'{chosen.gpu_layers} of {chosen.layers + 1} layers' if chosen.gpu_layers else 'none'}",
+        f"GPU       {_on_gpu(chosen)}",
         f"Batch     {chosen.n_batch}, {chosen.threads} threads",
         "",
         f"{'GiB':<12}{'memory':>8}{'GPU':>8}",
     ]
     lines += [f"{name:<12}{a / gib:>8.2f}{b / gib:>8.2f}" for name, a, b in _parts(chosen.ram, chosen.gpu)]
-    if machine.gpu:
-        lines.append(f"{'free':<12}{machine.ram_free / gib:>8.2f}{machine.gpu.free / gib:>8.2f}")
-    else:
-        lines.append(f"{'free':<12}{machine.ram_free / gib:>8.2f}")
+    free = f"{_free(chosen, machine) / gib:>8.2f}" if machine.gpu else ""
+    lines.append(f"{'free':<12}{machine.ram_free / gib:>8.2f}{free}")
+    if chosen.tensor_split:
+        pairs = enumerate(zip(chosen.cards, machine.gpus, strict=True))
+        lines += [f"card {n:<7}{'':>8}{held.needed / gib:>8.2f} of {gpu.free / gib:.2f}" for n, (held, gpu) in pairs]
     lines += ["", f"A saved conversation of the full window takes {chosen.snapshot / gib:.1f} GiB of disk."]
     if chosen.given_up:
         lines += ["Given up:", *(f"  {line}" for line in chosen.given_up)]
     return "\n".join(lines)
+
+
+def _on_gpu(chosen: Plan) -> str:
+    if not chosen.gpu_layers:
+        return "none"
+    card = "" if chosen.main_gpu is None else f" on card {chosen.main_gpu}"
+    cards = f" on {sum(share > 0 for share in chosen.tensor_split)} cards" if chosen.tensor_split else card
+    return f"{chosen.gpu_layers} of {chosen.layers + 1} layers{cards}"
+
+
+def _free(chosen: Plan, machine: Machine) -> int:
+    """What is free on the cards that the plan takes, or on the best one."""
+    taken = [gpu.free for held, gpu in zip(chosen.cards, machine.gpus, strict=False) if held.needed]
+    return sum(taken) or (machine.gpu.free if machine.gpu else 0)
 
 
 def _parts(ram: Memory, gpu: Memory) -> list[tuple[str, int, int]]:
@@ -158,8 +179,9 @@ def _parts(ram: Memory, gpu: Memory) -> list[tuple[str, int, int]]:
 
 def _words(machine: Machine) -> str:
     gib = 1024**3
-    card = machine.gpu
-    beside = f"; {card.name}, {card.total / gib:.1f} GiB" if card else "; no GPU that llama.cpp can use"
+    cards = machine.gpus if machine.gpu else ()
+    beside = "".join(f"; {card.name}, {card.total / gib:.1f} GiB" for card in cards)
+    beside = beside or "; no GPU that llama.cpp can use"
     memory = f"{machine.ram_total / gib:.1f} GiB of memory, {machine.ram_free / gib:.1f} to be used"
     return f"{memory}; {machine.cores} cores{beside}"
 
@@ -168,5 +190,5 @@ def _record(chosen: Plan, machine: Machine) -> dict[str, object]:
     record = asdict(chosen)
     for place, part in (("ram", chosen.ram), ("gpu", chosen.gpu)):
         record[place] = {**asdict(part), "needed": part.needed}
-    free = {"ram": machine.ram_free, "gpu": machine.gpu.free if machine.gpu else 0}
+    free = {"ram": machine.ram_free, "gpu": _free(chosen, machine)}
     return {**record, "snapshot": chosen.snapshot, "free": free}

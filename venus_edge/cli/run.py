@@ -52,8 +52,11 @@ class Outcome:
 @click.option("--engine-key", envvar="VENUS_ENGINE_KEY", metavar="KEY", help="The key that the server asks for.")
 @click.option("--dialect", type=click.Choice(["rl", "sft", "official"]), help="Wording of tool replies.")
 @click.option("--context", "n_ctx", type=int, metavar="TOKENS", help="Context window to open (n_ctx).")
-@click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
+@click.option("--kv-type", metavar="TYPE[,TYPE]", help="Type of the KV cache, or of K and of V: f16, q8_0, q4_0.")
 @click.option("--gpu-layers", metavar="auto|all|N", help="Layers on the GPU.  [auto]")
+@click.option("--main-gpu", type=int, metavar="N", help="Put them on this card alone, counted from 0.")
+@click.option("--tensor-split", metavar="A,B,...", help="Share them between the cards in these proportions.")
+@click.option("--flash-attention", type=click.Choice(["auto", "on", "off"]), help="On wherever V is quantized.  [auto]")
 @click.option("-t", "--threads", type=int, metavar="N", help="Threads of llama.cpp.")
 @click.option("--seed", type=int, metavar="N", help="Random seed; the same one gives the same run.")
 @click.option("--temperature", type=float, metavar="T", help="0 is greedy.")
@@ -101,7 +104,7 @@ def run(
     venus-edge run "..." --engine http://127.0.0.1:8080
     """
     from venus_edge import config, runtime, sessions
-    from venus_edge.cli import models
+    from venus_edge.cli import keys, models
 
     seconds = max_minutes * 60 if max_minutes is not None else None
     settings = config.settings({**_flags(ctx, given), "max_seconds": seconds})
@@ -112,7 +115,9 @@ def run(
     sessions.check_writable(settings.directories.sessions)
     view = _view(quiet)
     with contextlib.ExitStack() as stack:
+        watch = stack.enter_context(keys.Watch())
         ready = stack.enter_context(runtime.prepare(settings, view.note))
+        watch.answer, view.hint = ready.agent.answer_now, watch.hint
         outcome = _play(ready, question, view, ready.forecast())
         _print(outcome, ready, as_json)
     ctx.exit(130 if outcome.result.termination == "interrupted" else 0 if outcome.result.prediction else 1)
@@ -191,7 +196,9 @@ def _print(outcome: Outcome, ready: Runtime, as_json: bool) -> None:
 
 
 def _afterwards(outcome: Outcome, ready: Runtime) -> Iterator[str]:
-    """The lines that follow the answer."""
+    """The lines that follow the answer, or that the run was stopped."""
+    if outcome.result.termination == "interrupted":
+        yield f"To go on: venus-edge sessions resume {outcome.session.stem}"
     sources = outcome.result.sources
     if sources:
         yield "\nSources:"

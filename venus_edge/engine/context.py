@@ -34,6 +34,7 @@ class Context:
         self._interrupts = interrupts
         self.sequences = 2 if opts.n_ctx_reading else 1
         self.pointer = self._made(weights, opts)
+        self.told = tuple(library.complaints.told)  # of where its buffers are
         self._memory = self.lib.llama_get_memory(self.pointer)
         self._abort = self.lib.ggml_abort_callback(lambda _: interrupts.wanted)
         self._never = self.lib.ggml_abort_callback()

@@ -13,18 +13,20 @@ import os
 from functools import cache
 from typing import Any
 
+from venus_edge.engine import offload
 from venus_edge.errors import EngineError
 
 _log = logging.getLogger("venus_edge.llama")
 
 
 class Complaints:
-    """llama.cpp's log: into `logging`, and its errors kept for our own messages."""
+    """llama.cpp's log: into `logging`, its errors kept for our own messages, and in `told` what it said of places."""
 
     ERROR = 4  # GGML_LOG_LEVEL_ERROR
 
     def __init__(self) -> None:
         self._lines: list[str] = []
+        self.told: list[str] = []
 
     def hear(self, level: int, text: bytes, _: object) -> None:
         line = text.decode("utf-8", "replace").strip()
@@ -32,9 +34,17 @@ class Complaints:
             _log.debug("%s", line)
             if level == self.ERROR:
                 self._lines.append(line)
+            elif offload.tells(line):
+                self.told.append(line)
 
     def forget(self) -> None:
         self._lines.clear()
+        self.told.clear()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All errors since `forget`."""
+        return tuple(self._lines)
 
     @property
     def first(self) -> str:

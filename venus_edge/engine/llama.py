@@ -1,17 +1,19 @@
 """THE ENGINE ON llama.cpp: a GGUF file opened, its cache kept, generations started.
 
-In: a model file and options. Out: an Engine. What it joins: `weights` and `vocabulary` (the file), `context` (cache and
-forward pass), `chain` (the next token), `generation` (the loop).
+In: a model file and options. Out: an Engine. What it joins: `offload` (what goes to a GPU), `weights` and `vocabulary`
+(the file), `context` (cache and forward pass), `chain` (the next token), `generation` (the loop).
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from venus_edge.engine import Request, Stats, library, modelfile, options, snapshot
+from venus_edge.engine import Request, Stats, devices, library, modelfile, offload, options, snapshot
 from venus_edge.engine.chain import Chain
 from venus_edge.engine.context import Context
 from venus_edge.engine.generation import LocalGeneration
@@ -22,12 +24,13 @@ from venus_edge.engine.options import EngineOptions
 from venus_edge.engine.pace import Pace
 from venus_edge.engine.vocabulary import Vocabulary
 from venus_edge.engine.weights import Weights
-from venus_edge.errors import ContextFull, EngineError
+from venus_edge.errors import ContextFull, EngineError, ModelError
 from venus_edge.protocol import Piece
 
 
 class LlamaEngine:
-    """An Engine on a GGUF file. `notes` are lines for the person: what was asked for and could not be had.
+    """An Engine on a GGUF file. `notes` are lines for the person: what was asked for and could not be had; `placement`
+    is where llama.cpp says that everything went.
 
     Raises ModelError for a file that is no model, UsageError for options that cannot be meant, EngineError if the
     context does not fit. One generation at a time: a new one ends the one before.
@@ -37,26 +40,63 @@ class LlamaEngine:
         self.options = engine_options
         self.stats = Stats()
         self._running: LocalGeneration | None = None
+        self._told: tuple[str, ...] = ()
         self._interrupts = Interrupts()
         self._path = Path(path)
         options.check(engine_options)
         modelfile.check(self._path)  # before the library is loaded for nothing
-        gpu_layers, self.notes = _offload(engine_options.n_gpu_layers)
-        self._weights = Weights(self._path, gpu_layers, False, self._interrupts)
-        try:
-            self.metadata = self._weights.metadata
-            options.check_window(engine_options, self._weights.n_ctx_train)
-            if not gpu_layers:
-                options.check_memory(engine_options, self.metadata, self.weights_bytes, available_memory())
-            self.vocabulary = Vocabulary(self._weights)
-            self._context = Context(self._weights, self.vocabulary, engine_options, self._interrupts)
-        except BaseException:
-            self._weights.close()
-            raise
+        decision = offload.decide(engine_options, devices.build(), devices.sign(), sys.platform)
+        self.notes = decision.notes
+        self.options = replace(
+            engine_options,
+            n_gpu_layers=decision.gpu_layers,
+            main_gpu=decision.main_gpu,
+            tensor_split=decision.tensor_split,
+            type_k=decision.kv.k,
+            type_v=decision.kv.v,
+        )
+        self._open_where_it_fits()
         self._cached = [Cached() for _ in range(self._context.sequences)]
-        drafts = engine_options.drafts and self._weights.rolls_back
+        drafts = self.options.drafts and self._weights.rolls_back
         self._paces = [Pace() if drafts else None for _ in self._cached]
         self._windows = (engine_options.n_ctx, engine_options.n_ctx_reading)
+
+    def _open_where_it_fits(self) -> None:
+        """Opens the model, with fewer layers on the GPU where that has no room for those that were decided."""
+        first, reason = 0, ""
+        remaining: Iterator[int] | None = None
+        while True:
+            try:
+                self._open()
+                break
+            except (EngineError, ModelError):
+                if not self.options.n_gpu_layers or not offload.short_of_memory(library.complaints.lines):
+                    raise
+                if remaining is None:
+                    said = offload.placement((*self._told, *library.complaints.told))
+                    first, reason = said.offloaded or self.options.n_gpu_layers, library.complaints.first
+                    remaining = iter(offload.fewer(first) or (0,))
+                self.options = replace(self.options, n_gpu_layers=next(remaining))
+        if remaining is not None:
+            self.notes = (*self.notes, offload.less(first, self.options.n_gpu_layers or 0, reason))
+
+    def _open(self) -> None:
+        """Weights and context as the options say; what was opened is closed again where the rest fails."""
+        opts, self._told = self.options, ()
+        layers = opts.n_gpu_layers or 0
+        weights = Weights(self._path, layers, False, self._interrupts, opts.main_gpu, opts.tensor_split)
+        self._weights, self._told = weights, weights.told
+        try:
+            self.metadata = weights.metadata
+            options.check_window(opts, weights.n_ctx_train)
+            if not layers:
+                options.check_memory(opts, self.metadata, self.weights_bytes, available_memory())
+            self.vocabulary = Vocabulary(weights)
+            self._context = Context(weights, self.vocabulary, opts, self._interrupts)
+        except BaseException:
+            weights.close()
+            raise
+        self.placement = offload.placement((*weights.told, *self._context.told))
 
     @property
     def n_ctx(self) -> int:
@@ -157,16 +197,3 @@ class LlamaEngine:
         with self._interrupts.held():
             self._context.close()
             self._weights.close()
-
-
-def _offload(asked: int | None) -> tuple[int, tuple[str, ...]]:
-    """The layers that go to a GPU, and the line for a person who asked for more than this build can."""
-    if library.load().llama_supports_gpu_offload():
-        return (-1 if asked is None else asked), ()
-    if not asked:
-        return 0, ()
-    return 0, (
-        "this build of llama-cpp-python has no GPU support, so the CPU computes; for a GPU: "
-        'CMAKE_ARGS="-DGGML_CUDA=on" pip install --force-reinstall --no-cache-dir llama-cpp-python '
-        "(Apple: -DGGML_METAL=on, others: -DGGML_VULKAN=on)",
-    )

@@ -5,10 +5,12 @@ In: options, a GGUF's metadata. Out: bytes, or the one line that says why it wil
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from venus_edge.errors import EngineError, UsageError
+from venus_edge.values import KvTypes
 
 # name -> (ggml's number, bytes for a block of 32 values)
 KV_TYPES: dict[str, tuple[int, int]] = {"f16": (1, 64), "q8_0": (8, 34), "q4_0": (2, 18)}
@@ -26,6 +28,8 @@ class EngineOptions:
     n_batch         most tokens of one call of llama.cpp; n_ubatch: of one pass through the model
     n_threads       threads that generate, n_threads_batch: that read the prompt
     n_gpu_layers    layers on the GPU, -1 all; None: all if the build can
+    main_gpu        the one card that they go to, by its place in llama.cpp's list; None: all cards
+    tensor_split    shares of the layers, a card each; (): by their free memory
     type_k, type_v  KV types by name (`KV_TYPES`); V as K if None
     flash_attention None: as llama.cpp finds best; always on where V is quantized, which needs it
     speculate       drafts by look-up where they pay. None: where a batch gives the logits that single tokens give, so
@@ -42,6 +46,8 @@ class EngineOptions:
     n_threads: int | None = None
     n_threads_batch: int | None = None
     n_gpu_layers: int | None = None
+    main_gpu: int | None = None
+    tensor_split: tuple[float, ...] = ()
     type_k: str = "f16"
     type_v: str | None = None
     flash_attention: bool | None = None
@@ -77,12 +83,27 @@ def check(options: EngineOptions) -> None:
             raise UsageError(f"unknown KV type {name!r}; known: {', '.join(KV_TYPES)}")
     if options.flash_attention is False and options.values_type != "f16":
         raise UsageError(
-            f"a {options.values_type} V cache needs flash attention, which is switched off: leave it on, or V at f16"
+            f"V at {options.values_type} needs flash attention, which is off: give --flash-attention auto, or "
+            f"--kv-type {'f16' if options.type_k == 'f16' else f'{options.type_k},f16'}"
         )
+    check_cards(options.n_gpu_layers, options.main_gpu, options.tensor_split)
     if options.n_ctx < 256:
         raise UsageError(f"a window of {options.n_ctx} tokens holds no conversation: give --context at least 2048")
     if options.n_ctx_reading < 0 or options.n_batch < 1 or options.n_ubatch < 1:
         raise UsageError("n_ctx_reading must be 0 or more, n_batch and n_ubatch at least 1")
+
+
+def check_cards(layers: int | None, main_gpu: int | None, tensor_split: tuple[float, ...]) -> None:
+    """Raises UsageError for layers and cards that can be meant on no machine."""
+    if layers is not None and layers < -1:
+        raise UsageError(f"--gpu-layers is auto, all or a number from 0 on, not {layers}")
+    if main_gpu is not None and main_gpu < 0:
+        raise UsageError(f"--main-gpu counts cards from 0, it cannot be {main_gpu}")
+    if main_gpu is not None and tensor_split:
+        raise UsageError("--main-gpu puts all layers on one card, --tensor-split shares them out: give one of the two")
+    if tensor_split and not (all(math.isfinite(share) and share >= 0 for share in tensor_split) and any(tensor_split)):
+        written = ",".join(f"{share:g}" for share in tensor_split)
+        raise UsageError(f"--tensor-split is a share for each card, like 3,1, not {written}")
 
 
 def check_window(options: EngineOptions, n_ctx_train: int) -> None:
@@ -122,7 +143,7 @@ def check_memory(options: EngineOptions, metadata: Mapping[str, str], weights: i
 
 def memory_line(options: EngineOptions, need: int, why: str) -> str:
     """The one line for a context that does not fit: the window, what it takes, and both remedies."""
-    kinds = options.type_k if options.type_k == options.values_type else f"{options.type_k}/{options.values_type}"
+    kinds = KvTypes(options.type_k, options.values_type)
     return (
         f"a window of {options.n_ctx:,} tokens takes {need / GIB:.1f} GiB of memory with {kinds} KV, {why}: "
         "give a smaller --context" + ("" if options.values_type == "q4_0" else ", or --kv-type q8_0 or q4_0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,35 @@ from venus_edge.engine.interrupt import Interrupts
 
 
 class Weights:
-    """A loaded file. Raises ModelError if llama.cpp will not have it. `vocab_only` leaves the tensors out."""
+    """A loaded file. Raises ModelError if llama.cpp will not have it. `vocab_only` leaves the tensors out; `main_gpu`
+    is the one card that gets layers, `tensor_split` the share of each. `told` is what llama.cpp said of places."""
 
-    def __init__(self, path: Path, gpu_layers: int, vocab_only: bool, interrupts: Interrupts) -> None:
+    def __init__(
+        self,
+        path: Path,
+        gpu_layers: int,
+        vocab_only: bool,
+        interrupts: Interrupts,
+        main_gpu: int | None = None,
+        tensor_split: tuple[float, ...] = (),
+    ) -> None:
         self.lib = library.load()
         library.listen()
         params = self.lib.llama_model_default_params()
         params.n_gpu_layers = gpu_layers
         params.vocab_only = vocab_only
+        if main_gpu is not None:
+            params.split_mode, params.main_gpu = self.lib.LLAMA_SPLIT_MODE_NONE, main_gpu
+        if tensor_split:  # read as long as there may be devices, and copied
+            shares = (ctypes.c_float * self.lib.llama_max_devices())(*tensor_split)
+            params.tensor_split = ctypes.cast(shares, ctypes.POINTER(ctypes.c_float))
         going_on = self.lib.llama_progress_callback(lambda done, _: not interrupts.wanted)
         params.progress_callback = going_on
         with interrupts.held():
             self.pointer = self.lib.llama_model_load_from_file(os.fsencode(path), params)
         if not self.pointer:
             raise modelfile.failed(path, library.complaints.first)
+        self.told = tuple(library.complaints.told)
         kind = self.lib.llama_vocab_type(self.lib.llama_model_get_vocab(self.pointer))
         if (
             kind == self.lib.LLAMA_VOCAB_TYPE_NONE

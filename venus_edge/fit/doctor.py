@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from venus_edge import config, demo, hub, registry, runtime
+from venus_edge.engine import devices, offload
 from venus_edge.errors import UsageError, VenusError
 from venus_edge.fit import card, header, machine, planner
 from venus_edge.settings import Settings, check
@@ -26,6 +27,7 @@ from venus_edge.values import Malformed, Reply
 
 if TYPE_CHECKING:
     from venus_edge.engine.llama import LlamaEngine
+    from venus_edge.engine.offload import Placement
 
 State = Literal["ok", "warn", "fail", "skip"]
 Reach = Callable[[str, Settings], str]  # an address -> "" if it answers, else why not
@@ -129,25 +131,27 @@ def _build() -> Iterator[Finding]:
 
 
 def _gpu(settings: Settings) -> Iterator[Finding]:
-    probed, there = machine.probe(), machine.unused_gpu()
+    probed, there = machine.probe(), devices.sign()
     if probed.gpu:
-        yield from _device(probed.gpu, settings)
-    elif probed.offload and there:
-        yield Finding("gpu", "warn", f"{there[0]} GPU: this build could use one but sees none", "check its driver")
+        for number, card in enumerate(probed.gpus):
+            yield _device(number, card, settings)
     elif there:
-        yield Finding("gpu", "warn", f"{there[0]} GPU, which this build cannot use", machine.remedy(there[1]))
+        could = offload.can_use(devices.build(), there)
+        remedy = "check its driver" if could else offload.install(there.option, sys.platform)
+        detail = "this build could use one but finds none" if could else "which this build cannot use"
+        yield Finding("gpu", "warn", f"{there.maker} GPU, {detail}", remedy)
     elif settings.gpu_layers not in ("auto", "0"):
         yield Finding("gpu", "warn", f"gpu-layers is {settings.gpu_layers}, and there is none", "leave it at auto")
     else:
         yield Finding("gpu", "ok", "none: the CPU computes")
 
 
-def _device(device: planner.Gpu, settings: Settings) -> Iterator[Finding]:
-    detail = f"{device.name}, {device.free / planner.GIB:.1f} of {device.total / planner.GIB:.1f} GiB free"
+def _device(number: int, device: planner.Gpu, settings: Settings) -> Finding:
+    free = f"{device.free / planner.GIB:.1f} of {device.total / planner.GIB:.1f} GiB free"
+    detail = f"card {number}: {device.name}, {free}"
     if settings.gpu_layers == "0":
-        yield Finding("gpu", "warn", f"{detail}, not used: gpu-layers is 0", "set gpu-layers to auto")
-    else:
-        yield Finding("gpu", "ok", detail)
+        return Finding("gpu", "warn", f"{detail}, not used: gpu-layers is 0", "set gpu-layers to auto")
+    return Finding("gpu", "ok", detail)
 
 
 # -- settings, disk, clock --------------------------------------------------------------------------------------------
@@ -233,6 +237,7 @@ def _turn(path: Path, planned: planner.Plan, settings: Settings, today: date) ->
 
     small = replace(planned, n_ctx=min(planned.n_ctx, PROBE_WINDOW), n_ctx_reading=0)
     with closing(LlamaEngine(path, runtime.options(small, settings))) as engine:
+        yield placed(engine.placement, engine.notes, planned.gpu_layers)
         yield tags(engine)
         yield judged(_reply(engine, today))
 
@@ -246,6 +251,14 @@ def _reply(engine: LlamaEngine, today: date) -> Reply:
     generation = engine.generate(Request(ids, sampling, ("<tool_response>",)))
     text = "".join(generation)
     return parse.parse(text, generation.finish or "stop")
+
+
+def placed(found: Placement, notes: tuple[str, ...], planned: int) -> Finding:
+    """Where llama.cpp says that the model is, in the small window of this check."""
+    detail = "; ".join((*found.lines(), *notes))
+    if found.offloaded < planned:
+        return Finding("placed", "warn", detail, f"{planned} layers were planned: close what else uses the GPU")
+    return Finding("placed", "warn" if notes else "ok", detail)
 
 
 def tags(engine: LlamaEngine) -> Finding:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import shutil
 import sys
 from collections.abc import Iterator
@@ -16,19 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from venus_edge.engine import library, machine
+from venus_edge.engine import devices, library, machine, offload
+from venus_edge.engine.offload import Card
 from venus_edge.fit.planner import GIB, MIB, Gpu, Machine
+from venus_edge.values import KV_NAMES, KvTypes
 
 _CGROUP = Path("/sys/fs/cgroup")
-_GPU, _IGPU = 1, 2  # ggml_backend_dev_type
-_DRIVERS = (  # a sign of a device -> its maker, the option of llama.cpp's build that uses it
-    ("/proc/driver/nvidia/version", "NVIDIA", "CUDA"),
-    ("/dev/nvidia0", "NVIDIA", "CUDA"),
-    ("/dev/dxg", "the host's", "CUDA"),
-    ("C:/Windows/System32/nvcuda.dll", "NVIDIA", "CUDA"),
-    ("/dev/kfd", "AMD", "VULKAN"),
-    ("/dev/dri/renderD128", "an AMD or Intel", "VULKAN"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +34,16 @@ class Build:
 
 def probe() -> Machine:
     """The machine as it is now. Raises EngineError if llama.cpp cannot be loaded."""
-    made = build()
+    made, reached = build(), devices.build()
     total, free = memory()
     return Machine(
         ram_total=total,
         ram_free=max(0, free - max(512 * MIB, total // 32)),  # room for what other programs do meanwhile
         cores=machine.cores(),
-        gpus=tuple(_gpus()),
+        gpus=tuple(gpu(card) for card in reached.cards),
         repacks=repacks(made.features),
         offload=made.offload,
+        unmixable=frozenset(_unmixable(reached)),
     )
 
 
@@ -76,23 +69,6 @@ def repacks(features: tuple[str, ...]) -> frozenset[str]:
     if "NEON" in features and "DOTPROD" in features:
         found |= {"Q4_0", "Q4_K", "Q5_K", "Q6_K", "Q8_0", "IQ4_NL"}
     return frozenset(found)
-
-
-def unused_gpu() -> tuple[str, str] | None:
-    """A GPU that this build of llama.cpp could not use: its maker, and the build option that would."""
-    if sys.platform == "darwin" and platform.machine() == "arm64":
-        return "Apple", "METAL"
-    return next(((maker, option) for path, maker, option in _DRIVERS if Path(path).exists()), None)
-
-
-def remedy(option: str) -> str:
-    """The exact command that gets a build with GPU support."""
-    source = f'CMAKE_ARGS="-DGGML_{option}=on" pip install --force-reinstall --no-cache-dir llama-cpp-python'
-    wheel = {"CUDA": "cu124", "METAL": "metal"}.get(option)
-    if wheel is None:
-        return source
-    index = f"https://abetlen.github.io/llama-cpp-python/whl/{wheel}"
-    return f"{source} (or a ready wheel: pip install llama-cpp-python --extra-index-url {index})"
 
 
 def disk_free(path: Path) -> int:
@@ -161,38 +137,15 @@ def _lines(path: Path) -> list[str]:
 # -- devices ----------------------------------------------------------------------------------------------------------
 
 
-def _gpus() -> Iterator[Gpu]:
-    """The devices of llama.cpp's own list that compute beside the CPU."""
-    api = _device_api()
-    if api is None:
-        return
-    for index in range(api.ggml_backend_dev_count()):
-        device = api.ggml_backend_dev_get(index)
-        kind = int(api.ggml_backend_dev_type(device))
-        if kind in (_GPU, _IGPU):
-            free, total = ctypes.c_size_t(), ctypes.c_size_t()
-            api.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
-            name = api.ggml_backend_dev_description(device).decode("utf-8", "replace")
-            unified = kind == _IGPU or sys.platform == "darwin"
-            spare = max(256 * MIB, total.value // 20)
-            yield Gpu(name, total.value, max(0, free.value - spare), unified)
+def gpu(card: Card) -> Gpu:
+    """A card of llama.cpp's as the planner takes it: a part stays with the system and the driver."""
+    unified = card.integrated or sys.platform == "darwin"
+    spare = max(256 * MIB, card.total // 20)
+    return Gpu(card.description, card.total, max(0, card.free - spare), unified)
 
 
-def _device_api() -> Any:
-    """ggml's device functions, typed; None where its library is not found beside llama.cpp's."""
-    folder = Path(library.load().__file__).parent / "lib"
-    found = [folder / name for name in ("libggml.so", "libggml.dylib", "ggml.dll") if (folder / name).exists()]
-    if not found:
-        return None
-    api: Any = ctypes.CDLL(str(found[0]))
-    size = ctypes.POINTER(ctypes.c_size_t)
-    for name, result, arguments in (
-        ("count", ctypes.c_size_t, []),
-        ("get", ctypes.c_void_p, [ctypes.c_size_t]),
-        ("type", ctypes.c_int, [ctypes.c_void_p]),
-        ("description", ctypes.c_char_p, [ctypes.c_void_p]),
-        ("memory", None, [ctypes.c_void_p, size, size]),
-    ):
-        function = getattr(api, f"ggml_backend_dev_{name}")
-        function.restype, function.argtypes = result, arguments
-    return api
+def _unmixable(reached: offload.Build) -> Iterator[str]:
+    """The pairs of KV types that the cards do not compute with as they are."""
+    for kv in (KvTypes(k, v) for k in KV_NAMES for v in KV_NAMES):
+        if not offload.mixes(reached.cards, reached.info, kv, None):
+            yield str(kv)

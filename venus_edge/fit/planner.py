@@ -8,7 +8,10 @@ The sizes follow llama.cpp as of llama-cpp-python 0.3.36; `make bench-plan` comp
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from itertools import accumulate
+
+from venus_edge.values import KvTypes
 
 GIB = 1024**3
 MIB = 1024**2
@@ -95,7 +98,9 @@ class Gpu:
 class Machine:
     """What a machine has: bytes that a program may take without pushing others out, physical cores, devices.
 
-    `repacks` are the tensor types that its CPU rewrites; `offload` whether the build of llama.cpp can use a device.
+    `gpus` are in the order in which llama.cpp counts them. `repacks` are the tensor types that its CPU rewrites;
+    `offload` whether the build of llama.cpp can use a device; `unmixable` the pairs of KV types that its devices do not
+    compute with.
     """
 
     ram_total: int
@@ -104,16 +109,18 @@ class Machine:
     gpus: tuple[Gpu, ...] = ()
     repacks: frozenset[str] = frozenset()
     offload: bool = True
+    unmixable: frozenset[str] = frozenset()
 
     @property
     def gpu(self) -> Gpu | None:
-        """The device that layers go to: the one with the most free memory, None where the build cannot."""
+        """The device with the most free memory, None where the build cannot use one."""
         return max(self.gpus, key=lambda gpu: gpu.free) if self.gpus and self.offload else None
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What was asked for; None: what is best. `n_ctx_most` is the window to begin from, `reading` the second one."""
+    """What was asked for; None: what is best. `n_ctx_most` is the window to begin from, `reading` the second one;
+    `kv_type` as values.KvTypes reads it; `main_gpu` the one card for all layers, `tensor_split` the share of each."""
 
     n_ctx: int | None = None
     n_ctx_most: int = WINDOWS[0]
@@ -121,6 +128,9 @@ class Wishes:
     kv_type: str | None = None
     quant: str | None = None
     gpu_layers: int | None = None
+    main_gpu: int | None = None
+    tensor_split: tuple[float, ...] = ()
+    flash: bool = True
     threads: int | None = None
     quant_usual: str = "Q4_K_M"
 
@@ -146,10 +156,16 @@ class Memory:
         """What llama.cpp reports: the weights as mapped and as repacked, KV and its buffers."""
         return self.weights + self.repacked + self.kv + self.compute + self.output
 
+    def __add__(self, other: Memory) -> Memory:
+        return Memory(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to open the model, and what that takes. `given_up` is told to the person; `fits` is False for no way."""
+    """How to open the model, and what that takes. `given_up` is told to the person; `fits` is False for no way.
+
+    `gpu` is what all cards hold, `cards` what each does; `main_gpu` and `tensor_split` say which of several get layers.
+    """
 
     model: str
     quant: str
@@ -165,6 +181,9 @@ class Plan:
     given_up: tuple[str, ...] = ()
     n_batch: int = BATCH
     n_ubatch: int = BATCH
+    main_gpu: int | None = None
+    tensor_split: tuple[float, ...] = ()
+    cards: tuple[Memory, ...] = ()
 
     @property
     def snapshot(self) -> int:
@@ -217,21 +236,46 @@ def memory(
     ubatch: int = BATCH,
     flash: bool = True,
 ) -> tuple[Memory, Memory]:
-    """The bytes in RAM and on the device. llama.cpp puts the output first on a device, then layers from the last."""
+    """The bytes in RAM and on a device. llama.cpp puts the output first on a device, then layers from the last."""
     shape, weights = model.shape, model.weights[quant]
-    on_gpu = min(max(0, gpu_layers - 1), shape.layers)
-    here = shape.layers - on_gpu
+    here = shape.layers - min(max(0, gpu_layers - 1), shape.layers)
     compute = compute_bytes(shape, cells, ubatch, *kv, flash=flash)
     output = 4 * shape.vocab * sequences
-    layers_there = sum(weights.layers[here:])
-    there = Memory()
-    if gpu_layers:
-        there = Memory(weights.output + layers_there, kv_bytes(shape, cells, *kv, on_gpu), compute)
-    beside = weights.total - layers_there - (0 if weights.tied or not gpu_layers else weights.output)
+    (there,) = on_cards(model, quant, cells, kv, gpu_layers, (1.0,), ubatch, flash)
+    beside = weights.total - sum(weights.layers[here:]) - (0 if weights.tied or not gpu_layers else weights.output)
     host = compute if here else 2 * cells * min(ubatch, cells) + 4 * shape.width * ubatch  # the mask and the input
     share = here / shape.layers if shape.layers else 0
     repacked = int(sum(size for kind, size in weights.repacked.items() if kind in machine.repacks) * share)
     return Memory(beside, kv_bytes(shape, cells, *kv, here), host, output, PROCESS, repacked), there
+
+
+def on_cards(
+    model: Model,
+    quant: str,
+    cells: int,
+    kv: tuple[str, str],
+    gpu_layers: int,
+    shares: tuple[float, ...],
+    ubatch: int = BATCH,
+    flash: bool = True,
+) -> tuple[Memory, ...]:
+    """The bytes on each card. Each that has a layer has a work buffer of its own."""
+    shape, weights = model.shape, model.weights[quant]
+    pieces = (*weights.layers, weights.output)  # of these, the last ones go to the cards
+    held: list[Memory] = [Memory()] * len(shares)
+    compute = compute_bytes(shape, cells, ubatch, *kv, flash=flash)
+    there = split(shape.layers, gpu_layers, shares)
+    for piece, card in zip(range(len(pieces) - len(there), len(pieces)), there, strict=True):
+        cache = kv_bytes(shape, cells, *kv, 1) if piece < shape.layers else 0
+        held[card] += Memory(pieces[piece], cache, 0 if held[card].compute else compute)
+    return tuple(held)
+
+
+def split(layers: int, gpu_layers: int, shares: tuple[float, ...]) -> tuple[int, ...]:
+    """The card of each offloaded layer, the output as the last: llama.cpp's rule for shares of several cards."""
+    count = min(max(0, gpu_layers), layers + 1)
+    bounds = [share / sum(shares) for share in accumulate(shares)] if any(shares) else []
+    return tuple(next(card for card, bound in enumerate(bounds) if bound > place / count) for place in range(count))
 
 
 def weights_of(shape: Shape, quant: str) -> Weights:
@@ -266,18 +310,19 @@ def known(name: str, shape: Shape = QWEN3_4B, quants: Sequence[str] = ("Q4_K_M",
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """One way to open the model; `layers` on a device, -1 for as many as it takes."""
+    """One way to open the model; `layers` on the devices, -1 for as many as they take, `shares` of them for each."""
 
     quant: str
     window: int
     kv: str
     layers: int
+    shares: tuple[float, ...] = ()
 
 
 def plan(model: Model, machine: Machine, wishes: Wishes = Wishes()) -> Plan:
     """The first way that fits, in the order of what is given up last: place, window, KV type."""
     tried: Plan | None = None
-    for choice in _choices(model, machine, wishes):
+    for choice in _placed(_choices(model, machine, wishes), machine, wishes):
         tried = _laid_out(model, machine, wishes, choice)
         if tried is not None and _fits(tried, machine):
             return replace(tried, given_up=_given_up(tried, machine, wishes, _most(wishes, model.shape)))
@@ -305,22 +350,50 @@ def _choices(model: Model, machine: Machine, wishes: Wishes) -> Iterator[_Choice
         yield from (_Choice(quant, window, kv, 0) for window, kv in ways)
 
 
+def _placed(choices: Iterator[_Choice], machine: Machine, wishes: Wishes) -> Iterator[_Choice]:
+    """The same with the cards that get layers: the best one alone before all of them, if it takes what is wanted."""
+    ways = _ways(machine, wishes)
+    for choice in choices:
+        if choice.layers == 0:
+            yield choice
+            continue
+        mixed = wishes.flash and choice.kv in machine.unmixable
+        kv = str(KvTypes.of(choice.kv).equal) if mixed else choice.kv
+        for shares in ways[-1:] if choice.layers < 0 else ways:
+            yield replace(choice, kv=kv, shares=shares)
+
+
+def _ways(machine: Machine, wishes: Wishes) -> list[tuple[float, ...]]:
+    """The shares of the cards, in the order in which they are tried."""
+    gpus = machine.gpus
+    if wishes.tensor_split:
+        return [(*wishes.tensor_split, *[0.0] * len(gpus))[: len(gpus)]]
+    if machine.gpu is None:
+        return []
+    first = gpus.index(machine.gpu) if wishes.main_gpu is None else wishes.main_gpu
+    alone = tuple(float(number == first) for number in range(len(gpus)))
+    if len(gpus) == 1 or wishes.main_gpu is not None or machine.gpu.unified:
+        return [alone]
+    return [alone, tuple(float(gpu.free // MIB) for gpu in gpus)]
+
+
 def _windows(wishes: Wishes, shape: Shape) -> Iterator[tuple[int, str]]:
     """Windows and KV types in the order in which they are given up: f16 first, q4_0 and short windows last."""
     most = _most(wishes, shape)
-    kinds = [wishes.kv_type] if wishes.kv_type else ["f16", "q8_0"]
+    smaller, last = ("q8_0", "q4_0") if wishes.flash else ("q8_0,f16", "q4_0,f16")
+    kinds = [str(KvTypes.of(wishes.kv_type))] if wishes.kv_type else ["f16", smaller]
     if wishes.n_ctx:
-        yield from ((most, kind) for kind in (kinds if wishes.kv_type else [*kinds, "q4_0"]))
+        yield from ((most, kind) for kind in (kinds if wishes.kv_type else [*kinds, last]))
         return
     yield from ((most, kind) for kind in kinds)
     yield from ((window, kinds[-1]) for window in WINDOWS if window < most)
     if not wishes.kv_type:
-        yield (min(LEAST_WINDOW, most), "q4_0")
+        yield (min(LEAST_WINDOW, most), last)
     for window in SMALL_WINDOWS:
         if window < most:
             yield (window, kinds[-1])
     if not wishes.kv_type:
-        yield (min(SMALL_WINDOWS[-1], most), "q4_0")
+        yield (min(SMALL_WINDOWS[-1], most), last)
 
 
 def _most(wishes: Wishes, shape: Shape) -> int:
@@ -357,37 +430,59 @@ def _reading(window: int, wishes: Wishes) -> int:
 def _laid_out(model: Model, machine: Machine, wishes: Wishes, choice: _Choice) -> Plan | None:
     """The plan of a choice; None where not one layer finds room on the device."""
     reading = _reading(choice.window, wishes)
-    layers = choice.layers
-    if layers < 0:
-        layers = _layers_that_fit(model, machine, choice, reading)
-        if not layers:
+    if choice.layers < 0:
+        choice = replace(choice, layers=_layers_that_fit(model, machine, choice, reading, wishes.flash))
+        if not choice.layers:
             return None
-    ram, gpu = _memory(model, machine, choice, reading, layers)
-    threads = wishes.threads or machine.cores
+    ram, cards = _memory(model, machine, choice, reading, wishes.flash)
+    several, used = len(machine.gpus) > 1 and choice.layers > 0, [i for i, share in enumerate(choice.shares) if share]
     return Plan(
-        model.name, choice.quant, choice.window, reading, choice.kv, layers, model.shape.layers, threads, ram, gpu
+        model.name,
+        choice.quant,
+        choice.window,
+        reading,
+        choice.kv,
+        choice.layers,
+        model.shape.layers,
+        wishes.threads or machine.cores,
+        ram,
+        sum(cards, Memory()),
+        main_gpu=used[0] if several and len(used) == 1 else None,
+        tensor_split=choice.shares if several and len(used) > 1 else (),
+        cards=cards,
     )
 
 
-def _memory(model: Model, machine: Machine, choice: _Choice, reading: int, layers: int) -> tuple[Memory, Memory]:
-    sequences = 2 if reading else 1
-    cells = choice.window + reading
-    return memory(model, choice.quant, machine, cells, (choice.kv, choice.kv), layers, sequences)
+def _memory(
+    model: Model, machine: Machine, choice: _Choice, reading: int, flash: bool
+) -> tuple[Memory, tuple[Memory, ...]]:
+    cells, kv = choice.window + reading, KvTypes.of(choice.kv)
+    pair, sequences = (kv.k, kv.v), 2 if reading else 1
+    ram, _ = memory(model, choice.quant, machine, cells, pair, choice.layers, sequences, flash=flash)
+    if not choice.layers:
+        return ram, ()
+    return ram, on_cards(model, choice.quant, cells, pair, choice.layers, choice.shares, flash=flash)
 
 
-def _layers_that_fit(model: Model, machine: Machine, choice: _Choice, reading: int) -> int:
-    assert machine.gpu is not None
+def _layers_that_fit(model: Model, machine: Machine, choice: _Choice, reading: int, flash: bool) -> int:
     for layers in range(model.shape.layers + 1, 1, -1):
-        if _memory(model, machine, choice, reading, layers)[1].needed <= machine.gpu.free:
+        _, cards = _memory(model, machine, replace(choice, layers=layers), reading, flash)
+        if _short(cards, machine) is None:
             return layers
     return 0
+
+
+def _short(cards: Sequence[Memory], machine: Machine) -> int | None:
+    """The first card that is to hold more than it has free."""
+    pairs = enumerate(zip(cards, machine.gpus, strict=False))
+    return next((number for number, (held, gpu) in pairs if held.needed > gpu.free), None)
 
 
 def _fits(tried: Plan, machine: Machine) -> bool:
     gpu = machine.gpu
     if gpu is not None and gpu.unified and tried.gpu_layers:
         return tried.gpu.needed <= gpu.free and tried.gpu.needed + tried.ram.needed <= machine.ram_free + GIB // 2
-    return tried.ram.needed <= machine.ram_free and (gpu is None or tried.gpu.needed <= gpu.free)
+    return tried.ram.needed <= machine.ram_free and _short(tried.cards, machine) is None
 
 
 # -- what is said -----------------------------------------------------------------------------------------------------
@@ -401,11 +496,7 @@ def _given_up(chosen: Plan, machine: Machine, wishes: Wishes, wanted: int) -> tu
         lines.append(
             f"under {LEAST_WINDOW:,} tokens most questions cannot be finished: published runs took 19,674 to 130,235"
         )
-    if not wishes.kv_type and chosen.kv_type == "q8_0":
-        slower = "" if chosen.gpu_layers > chosen.layers else f": the CPU reads prompts {_slower('q8_0')}% slower"
-        lines.append(f"KV at q8_0, not f16{slower}")
-    if chosen.kv_type == "q4_0":
-        lines.append("KV at q4_0: tool calls come out wrong more often than at q8_0")
+    lines += _kv_given_up(chosen, wishes)
     if 0 < chosen.gpu_layers <= chosen.layers and wishes.gpu_layers is None:
         lines.append(f"{chosen.gpu_layers} of {chosen.layers + 1} layers on the GPU; the CPU computes the others")
     if machine.gpu and not chosen.gpu_layers and wishes.gpu_layers is None:
@@ -415,6 +506,17 @@ def _given_up(chosen: Plan, machine: Machine, wishes: Wishes, wanted: int) -> tu
     return tuple(lines)
 
 
+def _kv_given_up(chosen: Plan, wishes: Wishes) -> Iterator[str]:
+    asked, kv = wishes.kv_type and KvTypes.of(wishes.kv_type), KvTypes.of(chosen.kv_type)
+    if asked and asked != kv:
+        yield f"KV at {kv} for both, not {asked}: the GPU has no fast way to compute with K and V of different types"
+    if not asked and kv.k == "q8_0":
+        slow = kv.v == "q8_0" and chosen.gpu_layers <= chosen.layers
+        yield f"KV at {kv}, not f16" + (f": the CPU reads prompts {_slower('q8_0')}% slower" if slow else "")
+    if "q4_0" in (kv.k, kv.v):
+        yield f"KV at {kv}: tool calls come out wrong more often than at q8_0"
+
+
 def _slower(kv: str) -> int:
     return round(100 * (1 - KV_SPEED[kv][0]))
 
@@ -422,20 +524,24 @@ def _slower(kv: str) -> int:
 def _free(machine: Machine) -> str:
     gpu = machine.gpu
     beside = f" and {gpu.free / GIB:.1f} GiB on {gpu.name}" if gpu else ""
+    if gpu and len(machine.gpus) > 1 and not gpu.unified:
+        beside = (
+            f" and {' and '.join(f'{card.free / GIB:.1f}' for card in machine.gpus)} GiB on {len(machine.gpus)} cards"
+        )
     return f"into {machine.ram_free / GIB:.1f} GiB of free memory{beside}"
 
 
 def _too_much(tried: Plan, machine: Machine) -> str:
     """The one line for what does not fit: the window, what it takes, what is free, the remedies."""
-    gpu = machine.gpu
-    short_there = gpu is not None and tried.gpu.needed > gpu.free
-    place, need, free = (
-        ("the GPU", tried.gpu, gpu.free) if short_there and gpu else ("memory", tried.ram, machine.ram_free)
-    )
+    short = _short(tried.cards, machine)
+    place, need, free = "memory", tried.ram, machine.ram_free
+    if short is not None:
+        place = "the GPU" if len(machine.gpus) == 1 else f"card {short}"
+        need, free = tried.cards[short], machine.gpus[short].free
     remedies = ["a smaller --context"]
     if tried.kv_type == "f16":
         remedies.append("--kv-type q8_0")
-    if short_there:
+    if short is not None:
         remedies.append("fewer --gpu-layers")
     return (
         f"a window of {tried.n_ctx:,} tokens takes {need.needed / GIB:.1f} GiB of {place} "
@@ -448,15 +554,19 @@ def _too_much(tried: Plan, machine: Machine) -> str:
 # -- machines that are described --------------------------------------------------------------------------------------
 
 
-def described(memory: int, gpu_memory: int = 0, cores: int = 4, unified: bool = False) -> Machine:
-    """A machine by its total memory: 3 GiB or a fifth stay with the system and open programs, 0.75 GiB of a card."""
+def described(memory: int, *gpu_memory: int, cores: int = 4, unified: bool = False) -> Machine:
+    """A machine by its total memory and that of its cards: 3 GiB or a fifth stay with the system and open programs,
+    0.75 GiB or a twentieth of a card."""
     free = max(0, memory - max(3 * GIB, memory // 5))
     if unified:  # Metal may take two thirds, three quarters from 36 GiB on
         limit = memory * 3 // 4 if memory >= 36 * GIB else memory * 2 // 3
         gpus: tuple[Gpu, ...] = (Gpu("unified memory", limit, min(limit, free), True),)
     else:
-        left = max(0, gpu_memory - max(3 * GIB // 4, gpu_memory // 20))
-        gpus = (Gpu(f"a {gpu_memory / GIB:.0f} GB card", gpu_memory, left),) if gpu_memory else ()
+        gpus = tuple(
+            Gpu(f"a {size / GIB:.0f} GB card", size, max(0, size - max(3 * GIB // 4, size // 20)))
+            for size in gpu_memory
+            if size
+        )
     return Machine(memory, free, cores, gpus)
 
 
