@@ -104,7 +104,7 @@ def run(
     venus-edge run "..." --engine http://127.0.0.1:8080
     """
     from venus_edge import config, runtime, sessions
-    from venus_edge.cli import models
+    from venus_edge.cli import keys, models
 
     seconds = max_minutes * 60 if max_minutes is not None else None
     settings = config.settings({**_flags(ctx, given), "max_seconds": seconds})
@@ -115,7 +115,9 @@ def run(
     sessions.check_writable(settings.directories.sessions)
     view = _view(quiet)
     with contextlib.ExitStack() as stack:
+        watch = stack.enter_context(keys.Watch())
         ready = stack.enter_context(runtime.prepare(settings, view.note))
+        watch.answer, view.hint = ready.agent.answer_now, watch.hint
         outcome = _play(ready, question, view, ready.forecast())
         _print(outcome, ready, as_json)
     ctx.exit(130 if outcome.result.termination == "interrupted" else 0 if outcome.result.prediction else 1)
@@ -194,7 +196,9 @@ def _print(outcome: Outcome, ready: Runtime, as_json: bool) -> None:
 
 
 def _afterwards(outcome: Outcome, ready: Runtime) -> Iterator[str]:
-    """The lines that follow the answer."""
+    """The lines that follow the answer, or that the run was stopped."""
+    if outcome.result.termination == "interrupted":
+        yield f"To go on: venus-edge sessions resume {outcome.session.stem}"
     sources = outcome.result.sources
     if sources:
         yield "\nSources:"

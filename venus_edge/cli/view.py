@@ -49,9 +49,10 @@ _ENDINGS = {  # of terminations that do not say it themselves
 
 class View(Protocol):
     """Something that shows events. A context manager: what it draws is finished when it is left. `expected` tells how
-    long the run takes, "" while nobody knows."""
+    long the run takes, "" while nobody knows; `hint` says which keys may be pressed."""
 
     expected: Callable[[], str]
+    hint: str
 
     def note(self, text: str) -> None: ...
     def show(self, event: Event) -> None: ...
@@ -65,6 +66,7 @@ class QuietView:
     """Shows only what went wrong."""
 
     expected: Callable[[], str] = staticmethod(lambda: "")
+    hint = ""
 
     def note(self, text: str) -> None:
         """Nothing."""
@@ -107,6 +109,7 @@ class LiveView:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)
         self.expected: Callable[[], str] = lambda: ""
+        self.hint = ""
         self._live = Live(console=self._console, refresh_per_second=8, transient=True, redirect_stdout=False)
         self._turn = 0
         self._used = self._window = self._pieces = 0
@@ -161,7 +164,8 @@ class LiveView:
             f"{(self._pieces - 1) / seconds:.1f} tokens/s" if self._pieces > 1 and seconds > 0 else "reading the prompt"
         )
         time_ = f" | {told}" if (told := self.expected()) else ""
-        return f"turn {self._turn} | {used:,} of {self._window:,} tokens ({share}) | {rate}{time_}"
+        keys = f" | {self.hint}" if self.hint else ""
+        return f"turn {self._turn} | {used:,} of {self._window:,} tokens ({share}) | {rate}{time_}{keys}"
 
 
 def lines(event: Event) -> list[str]:
