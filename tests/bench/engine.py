@@ -1,7 +1,7 @@
 """How fast the engine is beside what it is made of: ratios of pairs measured in turn, because a machine is never quiet.
 
     python -m tests.bench.engine [MODEL.gguf] [--small SMALL.gguf] [--server llama-server] [--pairs 5]
-                                  [--only start,batch,prefill,snapshot,decode,long,slice]
+                                  [--shared ../shared] [--only start,batch,prefill,snapshot,decode,lookup,long,slice]
 
 MODEL is what decode, prefill, batches and snapshots are measured on: without one a file of the real geometry and no
 weights (`geometry`), which costs the same. SMALL is a small model that can write (SmolLM2-135M), for the long turn and
@@ -25,17 +25,24 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import geometry
-from tests.bench.others import ChatCompletion, OurSlice, ServerSlice, long_completion
+from tests.bench.others import TURNS, ChatCompletion, OurSlice, Scripted, ServerSlice, long_completion, script
+from tests.protocol.runs import released
 from venus_edge import guards
-from venus_edge.agent import CALLS
+from venus_edge.agent import CALLS, STOP
 from venus_edge.engine import Request, Sampling
+from venus_edge.engine.generation import LocalGeneration
+from venus_edge.engine.kv import Cached
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.machine import cores
 from venus_edge.engine.options import EngineOptions
-from venus_edge.protocol import stream
+from venus_edge.engine.pace import Pace
+from venus_edge.engine.vocabulary import open_vocabulary
+from venus_edge.protocol import Piece, Trust, rendering, stream
 
 TINY = Path("venus_edge/demo/venus-tiny.gguf")
 SAMPLING = Sampling(max_tokens=100_000)
+CHAT = "Llama.create_chat_completion"
+COMPLETIONS = 2  # of 3,000 tokens, for the shape of it
 
 
 @dataclass(frozen=True)
@@ -59,11 +66,11 @@ class Row:
 # -- the bare loop ----------------------------------------------------------------------------------------------------
 
 
-def bare_decode(engine: LlamaEngine, start: int, count: int) -> float:
-    """Seconds of `count` greedy tokens behind position `start`, by nothing but llama.cpp's own calls."""
+def bare_decode(engine: LlamaEngine, count: int) -> float:
+    """Seconds of `count` greedy tokens behind what the cache holds, by nothing but llama.cpp's own calls; the cache is
+    as before then."""
     lib, context = engine._context.lib, engine._context
-    context.keep(0, start)
-    engine._cached[0].cut(start)
+    start = context.held(0)
     chain = lib.llama_sampler_init_greedy()
     token = (lib.llama_token * 1)(100)
     began = time.perf_counter()
@@ -78,8 +85,7 @@ def bare_decode(engine: LlamaEngine, start: int, count: int) -> float:
 
 def bare_prefill(engine: LlamaEngine, ids: list[int]) -> float:
     lib, context = engine._context.lib, engine._context
-    context.keep(0, 0)
-    engine._cached[0].cut(0)
+    engine._cached[0].cut(context.keep(0, 0))
     array = (lib.llama_token * len(ids))(*ids)
     began = time.perf_counter()
     for at in range(0, len(ids), context.batch):
@@ -94,22 +100,45 @@ def bare_prefill(engine: LlamaEngine, ids: list[int]) -> float:
 # -- the engine -------------------------------------------------------------------------------------------------------
 
 
-def decode(engine: LlamaEngine, prompt: list[int], count: int) -> float:
-    """Seconds of `count` tokens behind the prompt, which is in the cache: sampled, streamed, watched for loops, split
-    into thinking and calls, the grammar armed."""
-    seconds, left, seed = 0.0, count, 0
-    while left:
-        sampling = replace(SAMPLING, max_tokens=left, seed=seed)
-        watch, splitter = guards.LoopWatch(), stream.Splitter()
-        generation = engine.generate(Request(prompt, sampling, ("<tool_response>",), triggered=CALLS))
-        began = time.perf_counter()
-        for text in generation:
-            list(splitter.feed(text))
-            watch.feed(text)
-        seconds += time.perf_counter() - began
-        left -= generation.usage.evaluated_tokens
-        seed += 1
-    return seconds
+class Turn:
+    """A turn as the agent takes it: sampled, streamed, watched for loops, split into thinking and calls, the grammar
+    armed. It can be left and gone on with."""
+
+    def __init__(self, engine: LlamaEngine, prompt: list[int], most: int, seed: int) -> None:
+        sampling = replace(SAMPLING, max_tokens=most, seed=seed)
+        self._generation = engine.generate(Request(prompt, sampling, STOP, triggered=CALLS))
+        self._texts = iter(self._generation)
+        self._watch, self._splitter = guards.LoopWatch(), stream.Splitter()
+        self.ended = False
+
+    @property
+    def written(self) -> int:
+        return self._generation.usage.generated_tokens
+
+    def write(self, count: int) -> float:
+        """Seconds of so many tokens more (some more where the last of them is part of a character)."""
+        until, began = self.written + count, time.perf_counter()
+        while self.written < until and not self.ended:
+            text = next(self._texts, None)
+            self.ended = text is None
+            list(self._splitter.feed(text or ""))
+            self._watch.feed(text or "")
+        return time.perf_counter() - began
+
+    def close(self) -> None:
+        self._generation.close()
+
+
+def beside(engine: LlamaEngine, turn: Turn, count: int) -> tuple[float, float]:
+    """Seconds a token of the bare loop and of the turn that goes on, a few tokens by turns: what disturbs one disturbs
+    the other."""
+    bare = whole = 0.0
+    before = turn.written
+    while turn.written - before < count and not turn.ended:
+        at = turn.written
+        whole += turn.write(4)
+        bare += bare_decode(engine, turn.written - at)
+    return bare / (turn.written - before), whole / (turn.written - before)
 
 
 def prefill(engine: LlamaEngine, ids: list[int]) -> float:
@@ -130,14 +159,16 @@ def decode_rows(engine: LlamaEngine, pairs: int, depths: list[int], count: int) 
     for depth in depths:
         prompt = ids_of(depth + 1)
         list(engine.generate(Request(prompt, replace(SAMPLING, max_tokens=1))))
-        bare, whole = [], []
-        for _ in range(pairs):
-            bare.append(bare_decode(engine, depth, count))
-            engine._cached[0].extend(prompt[len(engine.cached()) : depth])
-            whole.append(decode(engine, prompt, count))
-        ratios = [b / w for b, w in zip(bare, whole, strict=True)]
-        speed = count / statistics.median(whole)
-        yield Row(f"decode, engine / bare loop, at {depth:,} tokens", ratios, 0.97, note=f"{speed:.1f} tokens/s")
+        values = []
+        for number in range(pairs):
+            turn = Turn(engine, prompt, 10 * count, number)
+            turn.write(4)
+            values.append(beside(engine, turn, count))
+            turn.close()
+        speeds = [1 / statistics.median(seconds) for seconds in zip(*values, strict=True)]
+        ratios = [bare / whole for bare, whole in values]
+        note = f"{speeds[0]:.1f} and {speeds[1]:.1f} tokens/s"
+        yield Row(f"decode, engine / bare loop, at {depth:,} tokens", ratios, 0.97, note=note)
 
 
 def prefill_row(engine: LlamaEngine, pairs: int, count: int) -> Row:
@@ -148,8 +179,8 @@ def prefill_row(engine: LlamaEngine, pairs: int, count: int) -> Row:
     return Row(f"prefill of {count:,}, engine / bare", [b / o for b, o in values], 0.98, note=f"{speed:.0f} tokens/s")
 
 
-def batch_row(engine: LlamaEngine, pairs: int) -> Iterator[Row]:
-    """What a batch of a few tokens costs: the slope that speculation is paced by."""
+def batch_costs(engine: LlamaEngine, pairs: int) -> dict[int, list[float]]:
+    """Seconds of a batch by how many tokens it has, each with its logits, in turn."""
     prompt = ids_of(64)
     list(engine.generate(Request(prompt, replace(SAMPLING, max_tokens=1))))
     costs: dict[int, list[float]] = {size: [] for size in (1, 2, 3, 5, 9)}
@@ -161,9 +192,58 @@ def batch_row(engine: LlamaEngine, pairs: int) -> Iterator[Row]:
             engine._context.lib.llama_synchronize(engine._context.pointer)
             seconds.append(time.perf_counter() - began)
     engine._cached[0].cut(engine._context.keep(0, 0))
+    return costs
+
+
+def batch_rows(engine: LlamaEngine, pairs: int) -> Iterator[Row]:
+    """What a batch of a few tokens costs: the slope that speculation is paced by."""
+    costs = batch_costs(engine, pairs)
     for size, seconds in costs.items():
         if size > 1:
             yield Row(f"batch of {size} / of 1", [s / one for s, one in zip(seconds, costs[1], strict=True)])
+
+
+def lookup_row(engine: LlamaEngine, shared: Path, pairs: int, count: int = 160) -> Row:
+    """The end of a recorded turn (its call and some of the thought), written behind the conversation so far: the same
+    tokens with drafts, where the pace makes them, and without."""
+    prompt, written = recorded_turn(engine, shared, 2_000, count)
+    list(engine.generate(Request(prompt, replace(SAMPLING, max_tokens=1))))
+    pace, plain, drafting = Pace(), [], []
+    before = engine.stats.drafted_tokens, engine.stats.accepted_tokens
+    for _ in range(pairs):
+        plain.append(write(engine, prompt, written, None))
+        drafting.append(write(engine, prompt, written, pace))
+    drafted, accepted = engine.stats.drafted_tokens - before[0], engine.stats.accepted_tokens - before[1]
+    ratios = [without / with_drafts for without, with_drafts in zip(plain, drafting, strict=True)]
+    what = f"{count} recorded tokens at {len(prompt):,}, without / with drafts"
+    return Row(what, ratios, 0.98, note=f"drafted {drafted // pairs}, of these right {accepted // pairs} a time")
+
+
+def recorded_turn(engine: LlamaEngine, shared: Path, least: int, count: int) -> tuple[list[int], list[int]]:
+    """A prompt of at least so many tokens out of the first released run, and the last `count` of the turn it is in."""
+    messages = released(shared)[0].messages
+    for at in range(2, len(messages), 2):
+        prompt = engine.tokenize(rendering.render(messages[:at]))
+        turn = engine.tokenize([Piece(messages[at].content.removeprefix("<think>"), Trust.MODEL)])
+        if len(prompt) >= least and len(turn) >= count:
+            return [*prompt, *turn[:-count]], turn[-count:]
+    raise ValueError("no such turn in the first released run")
+
+
+def write(engine: LlamaEngine, prompt: list[int], written: list[int], pace: Pace | None) -> float:
+    """Seconds of a scripted turn behind the prompt, which is in the cache."""
+    context, cached = engine._context, Cached()
+    cached.extend(prompt[: context.keep(0, len(prompt) - 1)])
+    request = Request(prompt, replace(SAMPLING, max_tokens=len(written)), triggered=CALLS)
+    chain = Scripted(context, engine.vocabulary, request)
+    chain.script = list(written)
+    limit = engine.options.n_ctx
+    generation = LocalGeneration(context, cached, request, chain, engine.stats, limit, context.batch, pace)
+    cached.lookup.draft(prompt[-1], 1)  # the table of a conversation that goes on is there
+    began = time.perf_counter()
+    list(generation)
+    engine._cached[0].cut(context.keep(0, len(prompt) - 1))
+    return time.perf_counter() - began
 
 
 def snapshot_row(engine: LlamaEngine, pairs: int, count: int = 2_000) -> Row:
@@ -179,36 +259,31 @@ def snapshot_row(engine: LlamaEngine, pairs: int, count: int = 2_000) -> Row:
     return Row(f"{count:,} tokens: restored / evaluated", values, 0.01, at_most=True, note=note)
 
 
-def long_turn_rows(path: Path, pairs: int, tokens: int = 3_000) -> Iterator[Row]:
-    """One turn of 3,000 tokens: how much dearer its end is than its beginning, beside the bare loop at these depths."""
-    values, growths = [], []
+def long_turn_rows(path: Path, pairs: int, tokens: int = 3_000, part: int = 300) -> Iterator[Row]:
+    """One turn of 3,000 tokens: how much dearer its last 300 are than its first, by how much the bare loop's are."""
+    turns = []
     with closing(endless(path, EngineOptions(n_ctx=4_096, n_ctx_reading=0, speculate=False))) as engine:
         for number in range(pairs):
-            growth = _growth(_times(engine, tokens, number), tokens)
-            list(engine.generate(Request(ids_of(tokens - 200), replace(SAMPLING, max_tokens=1))))
-            late, early = bare_decode(engine, tokens - 200, 60), bare_decode(engine, 200, 60)
-            growths.append(growth)
-            values.append(growth / (late / early))
-    yield Row(f"{tokens:,} tokens in a turn: last / first, engine / bare", values, 1.1, at_most=True)
-    yield Row("  of which the engine's last / first", growths)
-    yield Row("  beside it Llama.create_completion, last / first", [_growth(long_completion(path, tokens), tokens)])
+            turn = Turn(engine, ids_of(8), tokens + 100, number)
+            turn.write(50)
+            early = beside(engine, turn, part)
+            turn.write(tokens - part - turn.written)
+            turns.append((early, beside(engine, turn, part)))
+            turn.close()
+    growths = [[late[which] / early[which] for early, late in turns] for which in (0, 1)]
+    values = [whole / bare for bare, whole in zip(*growths, strict=True)]
+    last = statistics.median(late[1] for _, late in turns)
+    what = f"{tokens:,} tokens in a turn: dearer at the end, engine / bare"
+    yield Row(what, values, 1.1, at_most=True, note=f"{1_000 * last:.1f} ms a token at the end")
+    yield Row("  of which the bare loop's end / beginning", growths[0])
+    yield Row("  the engine's", growths[1])
+    theirs = [long_completion(path, tokens) for _ in range(COMPLETIONS)]
+    note = f"{1_000 * statistics.median(theirs[0][-part:]):.1f} ms a token at the end"
+    yield Row("  Llama.create_completion's", [_growth(times, part) for times in theirs], note=note)
 
 
-def _growth(times: list[float], tokens: int) -> float:
-    """The cost of a token around 200 before the end, as a multiple of that around the 200th."""
-    return statistics.median(times[-350:-50]) / statistics.median(times[50:350]) if len(times) > tokens // 2 else 0.0
-
-
-def _times(engine: LlamaEngine, tokens: int, seed: int) -> list[float]:
-    """Seconds between the texts of one turn."""
-    times, last = [], time.perf_counter()
-    watch, splitter = guards.LoopWatch(), stream.Splitter()
-    for text in engine.generate(Request(ids_of(8), replace(SAMPLING, max_tokens=tokens, seed=seed), triggered=CALLS)):
-        list(splitter.feed(text))
-        watch.feed(text)
-        times.append(time.perf_counter() - last)
-        last = time.perf_counter()
-    return times
+def _growth(times: list[float], part: int) -> float:
+    return statistics.median(times[-part:]) / statistics.median(times[50 : 50 + part])
 
 
 def endless(path: Path, options: EngineOptions) -> LlamaEngine:
@@ -218,20 +293,25 @@ def endless(path: Path, options: EngineOptions) -> LlamaEngine:
     return engine
 
 
-def slice_rows(path: Path, server: Path | None, pairs: int) -> Iterator[Row]:
-    """Twenty turns of 60 tokens, each answered by 250: the same ids through three programs in turn."""
-    players: dict[str, Any] = {"ours": OurSlice(path), "Llama.create_chat_completion": ChatCompletion(path)}
+def slice_rows(path: Path, server: Path | None, shared: Path | None, pairs: int) -> Iterator[Row]:
+    """Twenty turns of some 60 tokens, each answered by 250: the same conversation through three programs in turn."""
+    told = script(open_vocabulary(path), shared)
+    players: dict[str, Any] = {"ours": OurSlice(path, told), CHAT: ChatCompletion(path, told)}
     if server is not None:
-        players["llama-server, prompt cache"] = ServerSlice(path, server)
+        players["llama-server, prompt cache"] = ServerSlice(path, told, server)
     seconds: dict[str, list[float]] = {name: [] for name in players}
     for _ in range(pairs):
         for name, player in players.items():
             seconds[name].append(player.play())
+    held = {name: list(player.held) for name, player in players.items()}
     for player in players.values():
         player.close()
+    assert held["ours"] == held[CHAT][: len(held["ours"])], "not the same conversation"
+    told_of = {name: f"{statistics.median(seconds[name]):.1f} s, {len(held[name]):,} tokens" for name in players}
     for name in list(players)[1:]:
         ratios = [theirs / ours for theirs, ours in zip(seconds[name], seconds["ours"], strict=True)]
-        yield Row(f"twenty turns: {name} / ours", ratios, 1.0, note=f"ours {statistics.median(seconds['ours']):.1f} s")
+        note = f"ours {told_of['ours']}; {told_of[name]}"
+        yield Row(f"{TURNS} turns: {name} / ours", ratios, 1.0, note=note)
 
 
 START = """
@@ -239,6 +319,7 @@ import sys
 from venus_edge.engine import Request, Sampling
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
+from venus_edge.engine.pace import Pace
 engine = LlamaEngine(sys.argv[1], EngineOptions(n_ctx=2_048))
 next(iter(engine.generate(Request(range(100, 400), Sampling()))))
 """
@@ -255,7 +336,7 @@ def start_row(pairs: int) -> Row:
 
 # -- the table --------------------------------------------------------------------------------------------------------
 
-GROUPS = ("start", "batch", "prefill", "snapshot", "decode", "long", "slice")
+GROUPS = ("start", "batch", "prefill", "snapshot", "decode", "lookup", "long", "slice")
 
 
 def rows(arguments: argparse.Namespace) -> Iterator[Row]:
@@ -263,29 +344,31 @@ def rows(arguments: argparse.Namespace) -> Iterator[Row]:
     pairs, only = arguments.pairs, arguments.only
     if "start" in only and TINY.is_file():
         yield start_row(pairs)
-    if {"batch", "prefill", "snapshot", "decode"} & only:
+    if {"batch", "prefill", "snapshot", "decode", "lookup"} & only:
         yield from big_rows(arguments)
         gc.collect()
     if "long" in only and arguments.small:
         yield from long_turn_rows(arguments.small, pairs)
     if "slice" in only and arguments.small:
-        yield from slice_rows(arguments.small, arguments.server, pairs)
+        yield from slice_rows(arguments.small, arguments.server, arguments.shared, pairs)
 
 
 def big_rows(arguments: argparse.Namespace) -> Iterator[Row]:
     pairs, only, depths = arguments.pairs, arguments.only, [int(text) for text in arguments.depths.split(",")]
-    options = EngineOptions(n_ctx=max(2_000, *depths) + 1_024, n_ctx_reading=0, type_k=arguments.kv, speculate=False)
+    options = EngineOptions(n_ctx=max(4_000, *depths) + 1_024, n_ctx_reading=0, type_k=arguments.kv, speculate=False)
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.model or geometry.write(Path(folder) / "qwen3-4b-q4_k_m.gguf", with_vocabulary=True)
         with closing(endless(path, options)) as engine:
             if "batch" in only:
-                yield from batch_row(engine, pairs)
+                yield from batch_rows(engine, pairs)
             if "prefill" in only:
                 yield prefill_row(engine, pairs, arguments.prefill)
             if "snapshot" in only:
                 yield snapshot_row(engine, pairs)
             if "decode" in only:
                 yield from decode_rows(engine, pairs, depths, arguments.tokens)
+            if "lookup" in only and arguments.shared:
+                yield lookup_row(engine, arguments.shared, pairs)
 
 
 def _only(text: str) -> set[str]:
@@ -300,6 +383,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, nargs="?")
     parser.add_argument("--small", type=Path, help="a small model that can write")
     parser.add_argument("--server", type=Path, help="llama-server of the same llama.cpp")
+    parser.add_argument("--shared", type=Path, help="folder of the released runs: the texts of turns, and look-up")
     parser.add_argument("--only", type=_only, default=set(GROUPS), help=f"groups of rows, of {','.join(GROUPS)}")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=48, help="decoded tokens of one measurement")

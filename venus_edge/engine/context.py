@@ -38,6 +38,8 @@ class Context:
         self._memory = self.lib.llama_get_memory(self.pointer)
         self._abort = self.lib.ggml_abort_callback(lambda _: interrupts.wanted)
         self._never = self.lib.ggml_abort_callback()
+        self._asks = False
+        self._rows: dict[int | None, Any] = {}
         self.batch = int(self.lib.llama_n_batch(self.pointer))
         self._make_batch(self.batch)
 
@@ -105,8 +107,7 @@ class Context:
         batch = self.lib.llama_batch(
             count, self._tokens, None, self._positions, self._counts, self._owners[sequence], self._outputs
         )
-        # Asked after every node of the graph, from Python: free in a long batch, a percent of a short one.
-        self.lib.llama_set_abort_callback(self.pointer, self._abort if count > OUTPUTS else self._never, None)
+        self._interruptible(count > OUTPUTS)
         library.listen()
         result = self.lib.llama_decode(self.pointer, batch)
         if result == 2:
@@ -117,11 +118,22 @@ class Context:
                 f"{library.complaints.first or 'no reason given'}): try a smaller --context or fewer --gpu-layers"
             )
 
+    def _interruptible(self, wanted: bool) -> None:
+        """Whether llama.cpp asks, from Python after every node of the graph, if it should stop: free in a long batch, a
+        percent of a short one. Told only when it changes: llama.cpp writes a line into its log each time."""
+        if wanted is not self._asks:
+            self._asks = wanted
+            self.lib.llama_set_abort_callback(self.pointer, self._abort if wanted else self._never, None)
+
     def logits(self, output: int = -1) -> Any:
         """The logits of one of the outputs evaluated last, as a float array that may be written to."""
         import numpy as np
 
-        return np.ctypeslib.as_array(self.lib.llama_get_logits_ith(self.pointer, output), (self._vocabulary.size,))
+        row = self.lib.llama_get_logits_ith(self.pointer, output)
+        address = ctypes.cast(row, ctypes.c_void_p).value
+        if address not in self._rows:  # a row lies where it lay before: an array is only a view of the place
+            self._rows[address] = np.ctypeslib.as_array(row, (self._vocabulary.size,))
+        return self._rows[address]
 
     def piece(self, token: int) -> bytes:
         return self._vocabulary.piece(token)
