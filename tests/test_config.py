@@ -9,7 +9,7 @@ import pytest
 
 from venus_edge import config
 from venus_edge.errors import UsageError
-from venus_edge.settings import Settings
+from venus_edge.settings import Services, Settings
 
 
 def resolved(home: Path, text: str = "", flags: dict[str, Any] | None = None, **variables: str) -> config.Resolved:
@@ -50,8 +50,11 @@ def test_every_key_can_be_said_in_the_file_and_in_the_environment(tmp_path: Path
         "gpu_layers": "12", "main_gpu": "1", "tensor_split": '"3,1"', "flash_attention": '"on"',
         "threads": "3", "seed": "7", "temperature": "0.5", "reader": '"model"', "results": "5",
         "max_turns": "9", "max_minutes": "1.5", "max_tokens": "800", "context_policy": '"fold"', "grammar": "false",
-        "engine": '"http://x"', "offline": "true", "allow_hosts": '["x", "y"]', "search": '"ddgs"', "region": '"de-de"',
-        "robots": "true", "user_agent": '"me"',
+        "read_tokens": "3000", "engine": '"http://x"', "engine_key": '"k0"',
+        "offline": "true", "allow_hosts": '["x", "y"]', "search": '"ddgs"',
+        "search_seconds": "9.5", "searxng_url": '"http://s"', "serper_key": '"k1"', "brave_key": '"k2"',
+        "tavily_key": '"k3"', "region": '"de-de"', "language": '"zh-CN"', "proxy": '"none"', "robots": "true",
+        "user_agent": '"me"', "cache_mb": "50",
         "date": '"2026-03-01"',
     }  # fmt: skip
     assert list(written) == [key.name for key in config.KEYS]
@@ -61,7 +64,8 @@ def test_every_key_can_be_said_in_the_file_and_in_the_environment(tmp_path: Path
     by_variable = config.resolve({}, {f"VENUS_{name.upper()}": value for name, value in plain.items()}).settings
     assert (by_file.corpus, by_file.max_seconds, by_file.gpu_layers) == ((tmp_path / "a", Path("/b")), 90.0, "12")
     for key in config.KEYS:
-        assert getattr(by_file, key.field) == getattr(by_variable, key.field)
+        assert key.of(by_file) == key.of(by_variable)
+    assert by_file.services == Services("http://s", "k1", "k2", "k3")
 
 
 def test_kv_types_and_shares_are_the_same_from_the_file_the_environment_and_a_flag(tmp_path: Path) -> None:
@@ -78,6 +82,22 @@ def test_kv_types_and_shares_are_the_same_from_the_file_the_environment_and_a_fl
 def test_a_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
     rows = resolved(tmp_path, VENUS_ENGINE="http://me:s3cr3t@server:8080").rows()
     assert ("engine", "http://***@server:8080", "VENUS_ENGINE") in rows
+
+
+def test_keys_are_shown_to_nobody(tmp_path: Path) -> None:
+    text = 'serper_key = "s3cr3t"\nproxy = "http://me:s3cr3t@proxy:3128"\nsearxng_url = "http://me:s3cr3t@searx"\n'
+    found = resolved(tmp_path, text, VENUS_TAVILY_KEY="s3cr3t", VENUS_ENGINE_KEY="s3cr3t")
+    assert found.settings.services.serper == found.settings.services.tavily == found.settings.engine_key == "s3cr3t"
+    assert "s3cr3t" not in repr(found) + str(found.rows())
+    rows = {name: value for name, value, _ in found.rows()}
+    assert [rows[name] for name in ("serper_key", "tavily_key", "brave_key")] == ["***", "***", ""]
+    assert (rows["proxy"], rows["searxng_url"]) == ("http://***@proxy:3128", "http://***@searx")
+
+
+def test_a_key_of_the_wrong_kind_is_not_repeated(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        resolved(tmp_path, "serper_key = 123456789\n")
+    assert "123456789" not in str(raised.value)
 
 
 def test_an_unknown_key_lists_the_known_ones(tmp_path: Path) -> None:

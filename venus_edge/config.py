@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args
 
@@ -32,16 +33,22 @@ class _Wrong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: its name in the file (and in `VENUS_NAME`), the field of Settings, how it is read, what it means."""
+    """One key: its name in the file (and in `VENUS_NAME`), the field of Settings ("services.x" is one of its Services),
+    how it is read, what it means. A `secret` is shown to nobody, whatever is wrong with it."""
 
     name: str
     field: str
     read: Reader
     meaning: str
+    secret: bool = False
 
     @property
     def variable(self) -> str:
         return f"VENUS_{self.name.upper()}"
+
+    def of(self, settings: Settings) -> Any:
+        """Its value in the settings."""
+        return attrgetter(self.field)(settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,7 @@ class Resolved:
 
     def rows(self) -> list[tuple[str, Any, str]]:
         """Key, value, origin, as `config show` prints them."""
-        return [(key.name, _shown(key, getattr(self.settings, key.field)), self.origins[key.name]) for key in KEYS]
+        return [(key.name, _shown(key, key.of(self.settings)), self.origins[key.name]) for key in KEYS]
 
 
 # -- how values are read ----------------------------------------------------------------------------------------------
@@ -63,6 +70,10 @@ def _text(value: Any, _: Path) -> str:
     if not isinstance(value, str):
         raise _Wrong("text in quotes")
     return value
+
+
+def _bare(value: Any, base: Path) -> str:
+    return _text(value, base).strip()
 
 
 def _one_of(*words: str) -> Reader:
@@ -157,13 +168,23 @@ KEYS = (
     Key("max_tokens", "max_tokens", _whole, "tokens of conversation before the answer is asked for"),
     Key("context_policy", "context_policy", _one_of("answer", "fold"), "before the window is full: answer or fold"),
     Key("grammar", "grammar", _switch, "keep tool calls well formed while they are written"),
+    Key("read_tokens", "read_tokens", _whole, "tokens of a page that the model reads for a goal"),
     Key("engine", "engine", _text, "address of the llama-server or vLLM that runs the model"),
+    Key("engine_key", "engine_key", _bare, "the key that this server asks for", secret=True),
     Key("offline", "offline", _switch, "open no connection whatever"),
     Key("allow_hosts", "allow_hosts", _list, "private hosts that visits may reach"),
-    Key("search", "search", _text, "order of search services"),
+    Key("search", "search", _text, "order of search services; corpus in it: the corpora beside them"),
+    Key("search_seconds", "search_seconds", _number, "seconds for all queries of a call"),
+    Key("searxng_url", "services.searxng", _bare, "address of a SearXNG of one's own"),
+    Key("serper_key", "services.serper", _bare, "key of serper.dev", secret=True),
+    Key("brave_key", "services.brave", _bare, "key of Brave's search API", secret=True),
+    Key("tavily_key", "services.tavily", _bare, "key of Tavily", secret=True),
     Key("region", "region", _text, "market of searches, like de-de"),
+    Key("language", "language", _text, "language of searches and pages, like zh-CN"),
+    Key("proxy", "proxy", _bare, "proxy of searches and pages: an address, none, or what the environment says"),
     Key("robots", "robots", _switch, "leave out pages that a site's robots.txt names"),
     Key("user_agent", "user_agent", _text, "what pages are told of who asks"),
+    Key("cache_mb", "cache_mb", _whole, "megabytes that the page cache may take"),
     Key("date", "date", _text, "the date the model is told"),
 )  # fmt: skip
 _NAMES = {key.name: key for key in KEYS}
@@ -189,8 +210,9 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str] = os.enviro
             origins[key.name] = FLAG
             if key.read in (_kv, _shares) and isinstance(given[key.field], str):  # click gives their text
                 given[key.field] = _read(key, given[key.field], Path(), f"--{key.name.replace('_', '-')}")
-    services = Services.from_environment(environment)
-    return Resolved(Settings(directories=directories, services=services, **{**values, **given}), origins)
+    services = {name.partition(".")[2]: values.pop(name) for name in [*values] if name.startswith("services.")}
+    found = Settings(directories=directories, services=Services(**services), **{**values, **given})
+    return Resolved(found, origins)
 
 
 def settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
@@ -213,22 +235,24 @@ def from_file(path: Path) -> dict[Key, Any]:
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Variables that look like ours and are not: a typing error, or another program's. Services have theirs."""
+    """Variables that look like ours and are not: a typing error, or another program's."""
     ours = {key.variable for key in KEYS} | {f"VENUS_{f.name.upper()}_DIR" for f in fields(Directories)}
-    names = (name for name in environment if name.startswith("VENUS_") and not name.endswith(("_KEY", "_URL")))
-    return sorted(name for name in names if name not in ours)
+    return sorted(name for name in environment if name.startswith("VENUS_") and name not in ours)
 
 
 def _read(key: Key, value: Any, base: Path, where: str) -> Any:
     try:
         return key.read(value, base)
     except _Wrong as should:
-        raise UsageError(f"{where} should be {should}, not {value!r}") from None
+        given = "what it is" if key.secret else repr(value)
+        raise UsageError(f"{where} should be {should}, not {given}") from None
 
 
 def _shown(key: Key, value: Any) -> Any:
     if key.read is _minutes and value is not None:
         return value / 60
-    if key.field == "engine":
-        return re.sub(r"//[^/@]*@", "//***@", value)  # a password in an address is shown to nobody
+    if key.secret and value:
+        return "***"
+    if key.name in ("engine", "searxng_url", "proxy"):
+        return re.sub(r"(^|//)[^/@]*@", r"\1***@", value)  # a password in an address is shown to nobody
     return [str(part) for part in value] if isinstance(value, tuple) else value

@@ -53,9 +53,9 @@ class Directories:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The search services that are configured: an address of one's own, and keys. Keys are in no `repr`."""
+    """The search services that are configured: an address of one's own, and keys; in no `repr`."""
 
-    searxng: str = ""
+    searxng: str = field(default="", repr=False)
     serper: str = field(default="", repr=False)
     brave: str = field(default="", repr=False)
     tavily: str = field(default="", repr=False)
@@ -84,7 +84,10 @@ class Settings:
     `model` is a name in models.toml or the path of a .gguf file, "" the default model; `corpus` folders or index files,
     none for the web; `kv_type` one type or that of K and that of V ("q8_0,f16"); `main_gpu` the one card that gets
     layers, `tensor_split` the share of each card;
-    `search` the order of search services, `region` their market ("cn-zh"), "" by the query's script;
+    `search` the order of search services ("corpus" among them: the corpora beside the web), `region` their market
+    ("cn-zh"), `language` that of searches and pages ("zh-CN"), "" by the query's script; `proxy` an address, "none", or
+    "" for what the environment says; `read_tokens` the tokens of a page that the model reads, None what the plan has
+    room for;
     `max_seconds`, `max_turns` and `max_tokens` end the research and ask for the answer; `context_policy` says what
     happens before the window is full ("answer", "fold"; None: by its size); `grammar` keeps tool calls well
     formed while they are written.
@@ -115,10 +118,15 @@ class Settings:
     offline: bool = False
     allow_hosts: tuple[str, ...] = ()
     search: str = "auto"
+    search_seconds: float = 20.0
     services: Services = field(default_factory=Services.from_environment)
     region: str = ""
+    language: str = ""
+    proxy: str = field(default="", repr=False)
     robots: bool = False
     user_agent: str = ""
+    cache_mb: int = 500
+    read_tokens: int | None = None
     date: str | None = None
 
 
@@ -129,6 +137,10 @@ def check(settings: Settings) -> None:
         if value is not None and value < least:
             flag = "context" if name == "n_ctx" else name.replace("_", "-")
             raise UsageError(f"--{flag} must be at least {least}, not {value}")
+    for name, least in (("search_seconds", 1), ("cache_mb", 1), ("read_tokens", 200)):
+        value = getattr(settings, name)
+        if value is not None and not value >= least:
+            raise UsageError(f"{name} must be at least {least}, not {value:g}")
     if settings.max_seconds is not None and not settings.max_seconds > 0:
         raise UsageError(f"the time limit must be more than 0 seconds, not {settings.max_seconds}")
     if settings.temperature is not None and not 0 <= settings.temperature <= 5:

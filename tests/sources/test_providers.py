@@ -312,7 +312,7 @@ def test_services_are_asked_in_the_order_that_is_named(order: str, configured: S
     ("order", "said"),
     [
         ("google", "no search service 'google'; known: auto, searxng, serper, brave, tavily, ddgs, wikipedia"),
-        ("serper", "search service serper is not configured: set VENUS_SERPER_KEY in the environment"),
+        ("serper", "search service serper is not configured: set VENUS_SERPER_KEY, or serper_key in config.toml"),
         (" , ", "no search service is named; known: auto"),
     ],
 )

@@ -66,5 +66,8 @@ def _made(name: str, configured: Services, gate: Gate, place: Market | None) -> 
     variable, make = SERVICES[name]
     given = configured.of(name)
     if variable and not given:
-        raise UsageError(f"search service {name} is not configured: set {variable} in the environment")
+        raise UsageError(
+            f"search service {name} is not configured: set {variable}, or {variable.removeprefix('VENUS_').lower()} "
+            "in config.toml (venus-edge config path)"
+        )
     return make(gate, given, place)
