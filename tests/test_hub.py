@@ -89,7 +89,7 @@ def test_a_split_model_is_its_first_part(tmp_path: Path) -> None:
 
 
 def test_a_shipped_file_is_the_packages_own(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="is not there; give --model the path"):
+    with pytest.raises(ModelError, match="is not there: give --model the path"):
         hub.locate(replace(SPEC, file="demo/none.gguf"), tmp_path)
 
 

@@ -46,9 +46,9 @@ def locate(spec: ModelSpec, models_dir: Path, quant: str | None = None) -> Path:
     """The GGUF file of a model on this machine. Raises ModelError, naming the command that gets it, for none."""
     if spec.file:
         path = PACKAGE / spec.file  # an absolute path stays what it is
-        if path.is_file():
+        if os.path.lexists(path):  # what else it may be than a file is said by whoever reads it
             return path
-        raise ModelError(f"{path} is not there; give --model the path of a .gguf file, or try: venus-edge run --demo")
+        raise ModelError(f"{path} is not there: give --model the path of a .gguf file, or try: venus-edge run --demo")
     found = here(spec, models_dir)
     if found:
         return best(found, quant or spec.quant)
@@ -64,6 +64,19 @@ def here(spec: ModelSpec, models_dir: Path) -> list[Path]:
         return [path for path in [PACKAGE / spec.file] if path.is_file()]
     found = [*_placed(spec, models_dir), *_cached(spec)]
     return [path for path in found if not (part := _PART.search(path.name)) or int(part[1]) == 1]
+
+
+def parts(path: Path) -> list[Path]:
+    """The files of a model on this machine: the one, or all of a split one whose first this is."""
+    named = _PART.search(path.name)
+    if not named:
+        return [path]
+    stem = path.name[: named.start()]
+    return [other for n in range(1, int(named[2]) + 1) if (other := _part(path, stem, n, named[2])).is_file()]
+
+
+def _part(path: Path, stem: str, number: int, count: str) -> Path:
+    return path.with_name(f"{stem}-{number:05d}-of-{count}.gguf")
 
 
 def best(paths: Iterable[Path], quant: str) -> Path:

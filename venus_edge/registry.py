@@ -6,6 +6,7 @@ Out: one frozen ModelSpec a model. It opens no model file and asks no hub (that 
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -70,6 +71,14 @@ def find(name: str, specs: Mapping[str, ModelSpec]) -> ModelSpec:
         known = ", ".join(specs)
         raise UsageError(f"unknown model {name!r}; known: {known}; or give the path of a .gguf file")
     return found
+
+
+def named(name: str, specs: Mapping[str, ModelSpec]) -> ModelSpec:
+    """The model of that name or repository, or that of the file at that path, be it a right one or not."""
+    is_path = name.endswith(".gguf") or name.startswith((".", "~", "/")) or os.path.lexists(name)
+    if name in specs or not is_path:
+        return find(name, specs)
+    return for_file(Path(name).expanduser().absolute(), specs)
 
 
 def for_file(path: Path, specs: Mapping[str, ModelSpec]) -> ModelSpec:

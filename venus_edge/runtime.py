@@ -274,6 +274,10 @@ def _engine(path: Path, spec: ModelSpec, settings: Settings, note: Note) -> tupl
     """The model, opened as planned; where llama.cpp finds less memory than the plan, with the next smaller window. And
     what its speed is kept under."""
     from venus_edge.engine.llama import LlamaEngine
+    from venus_edge.fit import card, header
+
+    for line in card.warnings(header.read(path)):
+        note(line)
 
     def planned(most: int) -> Plan:
         return plan(path, spec, settings, most)[0]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from venus_edge.errors import ModelError, UsageError
+from venus_edge.errors import ModelError
 from venus_edge.settings import Directories
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def pull(name: str, quant: str, convert: bool, as_json: bool) -> None:
     if spec.file:
         raise ModelError(f"model {name} needs no fetching: {hub.locate(spec, Path())}")
     path = fetched(spec, quant, convert)
-    record = {"name": name, "path": str(path), "bytes": path.stat().st_size, "sha256": hub.listed_sha256(path)}
+    size = sum(part.stat().st_size for part in hub.parts(path))
+    record = {"name": name, "path": str(path), "bytes": size, "sha256": hub.listed_sha256(path)}
     click.echo(json.dumps(record, ensure_ascii=False) if as_json else path)
 
 
@@ -254,7 +255,7 @@ def add(file: Path, name: str | None, dialect: str | None, as_json: bool) -> Non
 
 @models.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a file.")
 def verify(name: str, as_json: bool) -> None:
     """Check the file of model NAME: its header, and its hash where one is known. Exit 1 if it is damaged."""
     from venus_edge import hub
@@ -266,15 +267,16 @@ def verify(name: str, as_json: bool) -> None:
     header_line = f"{found.architecture}, {found.quant}, {len(found.tensors)} tensors, {found.size:,} bytes"
     if not as_json:
         click.echo(f"header  ok: {header_line}")
-    known = spec.sha256 or hub.listed_sha256(path)
-    actual = hub.sha256(path) if known or as_json else ""
-    if known and actual != known:
-        raise ModelError(f"{path} is damaged: sha256 {actual[:12]}... instead of {known[:12]}...; fetch it again")
-    if as_json:
-        record = {"name": spec.name, "path": str(path), "header": header_line, "sha256": actual}
-        click.echo(json.dumps({**record, "checked": bool(known)}, ensure_ascii=False))
-    else:
-        click.echo(f"sha256  ok: {known}" if known else "sha256  not known for this file")
+    for part in hub.parts(path):
+        known = (spec.sha256 if part == path else "") or hub.listed_sha256(part)
+        actual = hub.sha256(part) if known or as_json else ""
+        if known and actual != known:
+            raise ModelError(f"{part} is damaged: sha256 {actual[:12]}... instead of {known[:12]}...; fetch it again")
+        if as_json:
+            record = {"name": spec.name, "path": str(part), "header": header_line, "sha256": actual}
+            click.echo(json.dumps({**record, "checked": bool(known)}, ensure_ascii=False))
+        else:
+            click.echo(f"sha256  ok: {known}" if known else f"sha256  not known for {part.name}")
 
 
 @models.command()
@@ -297,7 +299,7 @@ def rm(name: str, yes: bool) -> None:
         raise ModelError(f"model {name} is not on this machine")
     for path in paths:
         if yes or click.confirm(f"remove {path}?", err=True):
-            click.echo(f"removed {path}: {hub.remove(path) / 1e9:.2f} GB")
+            click.echo(f"removed {path}: {sum(map(hub.remove, hub.parts(path))) / 1e9:.2f} GB")
 
 
 @models.command()
@@ -343,9 +345,4 @@ def _spec(name: str) -> ModelSpec:
     """The model of that name, or a file's. Raises UsageError that lists the known ones."""
     from venus_edge import registry
 
-    specs = registry.load(Directories.from_environment().config)
-    if name.endswith(".gguf"):
-        if not Path(name).is_file():
-            raise UsageError(f"{name} is not there")
-        return registry.for_file(Path(name).absolute(), specs)
-    return registry.find(name, specs)
+    return registry.named(name, registry.load(Directories.from_environment().config))

@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from venus_edge.engine import modelfile
 from venus_edge.errors import StorageError, UsageError
 from venus_edge.fit.header import Header
+from venus_edge.fit.planner import QWEN3_4B
 from venus_edge.registry import ModelSpec
 
 FILE = "models.toml"
@@ -35,7 +37,10 @@ class Card:
 
 
 def of(header: Header, name: str | None, dialect: str | None, specs: Mapping[str, ModelSpec]) -> Card:
-    """The card of a file. Raises UsageError for a name that is taken or cannot be one."""
+    """The card of a file. Raises UsageError for a name that is taken or cannot be one, ModelError for a file that
+    llama.cpp could not use."""
+    if header.text("tokenizer.ggml.model") in ("", "no_vocab"):
+        raise modelfile.without_tokenizer(header.path)
     name = name or re.sub(r"[^a-z0-9._-]+", "-", header.path.stem.lower()).strip("-")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise UsageError(f"{name!r} is no name for a model: letters, digits, dots and hyphens; give one with --name")
@@ -72,17 +77,32 @@ def warnings(header: Header) -> tuple[str, ...]:
     found = []
     if header.architecture != "qwen3":
         found.append(
-            f"warning: the architecture is {header.architecture!r}, not qwen3: it was not trained for this work"
+            f"warning: the architecture is {header.architecture!r}, not qwen3: it was not trained for this work; "
+            "venus-edge models list names those that were"
         )
     if not template:
         found.append("warning: it carries no chat template; that of DR-Venus is used")
     elif missing := [tag for tag in _TAGS[:2] if tag not in template]:
-        found.append(f"warning: its chat template knows no {' and no '.join(missing)}: tool calls may fail")
-    if header.architecture == "qwen3" and theta not in (_NATIVE_THETA, _OLD_THETA):
-        found.append(f"warning: RoPE theta {theta:,} is neither {_NATIVE_THETA:,} nor {_OLD_THETA:,}: convert it again")
+        found.append(
+            f"warning: its chat template knows no {' and no '.join(missing)}: tool calls may fail; use a DR-Venus file"
+        )
+    if _is_4b(header) and theta not in (_NATIVE_THETA, _OLD_THETA):
+        found.append(
+            f"warning: RoPE theta {theta:,} is neither {_NATIVE_THETA:,} nor {_OLD_THETA:,}, so it writes nonsense "
+            "after a page: convert it again (venus-edge convert)"
+        )
     if theta == _OLD_THETA and header.number("context_length") > 40_960 and not header.text("qwen3.rope.scaling.type"):
         found.append("warning: a window beyond 40,960 tokens needs YaRN at this RoPE theta, and none is in the file")
     return tuple(found)
+
+
+def _is_4b(header: Header) -> bool:
+    """Whether it is built as DR-Venus is; smaller ones of that architecture have a RoPE of their own."""
+    return (header.architecture, header.number("block_count"), header.number("embedding_length")) == (
+        "qwen3",
+        QWEN3_4B.layers,
+        QWEN3_4B.width,
+    )
 
 
 # -- a person's own models.toml ---------------------------------------------------------------------------------------

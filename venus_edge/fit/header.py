@@ -88,7 +88,7 @@ class Header:
 
 def read(path: Path) -> Header:
     """The header of a language model's GGUF file, of a split one with the tensors of all parts. Raises ModelError."""
-    found = _one(path)
+    found = _checked(path)
     for part in _parts(path, found):
         more = _one(part)
         found = replace(found, size=found.size + more.size, tensors=(*found.tensors, *more.tensors))
@@ -109,12 +109,16 @@ def _parts(path: Path, found: Header) -> list[Path]:
     return parts
 
 
-def _one(path: Path) -> Header:
+def _checked(path: Path) -> Header:
     if path.is_dir():
         raise instead.folder(path)
     if path.is_symlink() and not path.exists():
         raise ModelError(f"{path} is a link to {path.readlink()}, which is not there: fetch the model again")
     modelfile.check(path)
+    return _one(path)
+
+
+def _one(path: Path) -> Header:
     try:
         with path.open("rb") as file:
             return _header(path, file, path.stat().st_size)
@@ -125,7 +129,9 @@ def _one(path: Path) -> Header:
 
 
 def _header(path: Path, file: BinaryIO, size: int) -> Header:
-    _, version, tensors, pairs = struct.unpack("<4sIQQ", _take(file, 24))
+    magic, version, tensors, pairs = struct.unpack("<4sIQQ", _take(file, 24))
+    if magic != b"GGUF":
+        raise EOFError
     if version not in (2, 3):
         raise instead.version(path, version)
     if max(tensors, pairs) > size:
@@ -256,4 +262,5 @@ def _weights(header: Header, count: int) -> Weights:
     if output and len(header.tensors) > 1:
         kind = next(tensor.kind for tensor in header.tensors if tensor.name == "output.weight")
         repacked[kind] += output
-    return Weights(embedding + rest, output or embedding, not output, tuple(layers), dict(repacked))
+    tied = "" if output else next((t.kind for t in header.tensors if t.name == "token_embd.weight"), "")
+    return Weights(embedding + rest, output or embedding, not output, tuple(layers), dict(repacked), tied)
