@@ -29,6 +29,9 @@ class Weights:
         params = self.lib.llama_model_default_params()
         params.n_gpu_layers = gpu_layers
         params.vocab_only = vocab_only
+        # gcc up to 12 drops the tile settings of ggml's AMX kernels: the first batch through quantized weights ends the
+        # process (llama.cpp#20824). They come with the extra buffer types.
+        params.use_extra_bufts = b"AMX_INT8 = 1" not in self.lib.llama_print_system_info()
         if main_gpu is not None:
             params.split_mode, params.main_gpu = self.lib.LLAMA_SPLIT_MODE_NONE, main_gpu
         if tensor_split:  # read as long as there may be devices, and copied
