@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
@@ -77,9 +78,9 @@ class Loop:
     certain: int
 
 
-_STEP = 64  # characters between two looks: fixed points of the text, so that pieces may be cut anywhere
+_STEP = 32  # characters between two looks: fixed points of the text, so that pieces may be cut anywhere
 _STALE_STEP = 1_024
-_WINDOW = 32_768  # characters looked back on: three rounds of a loop of 10,000 characters
+_WINDOW = 32_768  # characters looked back on: two rounds of a loop of 16,000 characters
 _KEY = 32  # characters that find the previous round
 _CANDIDATES = 8
 
@@ -106,8 +107,13 @@ class LoopWatch:
         return self.loop is not None
 
     def _look(self) -> Loop | None:
-        loop = _loop_at_end(self._recent, self._seen)
-        return loop or (_stale(self._recent, self._seen) if self._seen % _STALE_STEP == 0 else None)
+        recent, seen = self._recent, self._seen
+        loop = _loop_at_end(recent, seen)
+        if loop is None and seen % _VARIED_STEP == 0:
+            loop = _counting(recent[-_VARIED:], seen) or _few_sentences(recent[-_VARIED:], seen)
+        if loop is None and seen % _STALE_STEP == 0:
+            loop = _stale(recent, seen)
+        return loop
 
 
 def find_loop(reply: str) -> Loop | None:
@@ -145,21 +151,95 @@ def _loop_at_end(recent: str, seen: int) -> Loop | None:
 
 
 def _enough(unit: str) -> int:
-    """How many characters of repeats of `unit` make a loop: rounds of words soon, rulers and table rows late."""
-    weight = len(unit.encode("utf-8", "replace")) / len(unit)  # a Chinese character counts 3: it is most of a token
+    """How many characters of rounds of `unit` make a loop: words soon, rulers and table rows late.
+
+    Words: six rounds and 360 bytes, but no more than 640 bytes (about 160 tokens, in English and in Chinese) or, where
+    a round is long, little more than two of it; three of many lines, which may be a list.
+    """
+    weight = len(unit.encode("utf-8", "replace")) / len(unit)
+    if unit.isdigit():
+        return max(3 * len(unit), 160)  # Qwen has a token for each digit
     if _is_drawn(unit):
         return max(3 * len(unit), int(2_000 / weight))
-    rounds = 3 if 3 * len(unit) * weight >= 1_500 else 6
-    return max(rounds * len(unit), int(400 / weight))
+    long = 3 * len(unit) if unit.count("\n") > 3 else 2 * len(unit) + _KEY
+    return max(min(6 * len(unit), max(int(640 / weight), long)), int(360 / weight))
 
 
 def _is_drawn(text: str) -> bool:
-    """Whether it is of a ruler, dot leaders, numbers or a table rather than of sentences."""
-    return "|" in text or not any(char.isalpha() for char in text)
+    """Whether it is of a ruler, dot leaders, numbers or a table rather than of sentences. Emoji are no rulers."""
+    return "|" in text or not any(char.isalpha() or char > "\U0001f000" for char in text)
+
+
+_VARIED_STEP = 64
+_VARIED = 1_536  # characters that are looked at for a loop whose rounds differ
+_VARIED_BYTES = 480  # of such rounds, that make it certain: 120 tokens
+_NUMBER = re.compile(r"\d+")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_NO_PROSE = re.compile(r"(?m)[=<>{}|\\]|://|;$")  # code, addresses, tables
+
+
+def _counting(recent: str, seen: int) -> Loop | None:
+    """A loop that numbers its rounds: "Step 12: I look again. Step 13: I look again." Every number in a round stays or
+    grows by the same step; so data, which do not, are none. Of a list's items only the marker may count."""
+    numbers = list(_NUMBER.finditer(recent))
+    masked = _NUMBER.sub("0", recent)
+    period = _period(masked)
+    unit, two = masked[len(masked) - period :], masked[-2 * period :]  # one of two rounds is not cut in a mark
+    each = unit.count("0")
+    if not each or _NO_PROSE.search(two) or (each > 1 and _MARKED_LINE.search(two)):
+        return None
+    rounds = _common_suffix(masked, masked[:-period]) // period + 1
+    if rounds < _counted_rounds(unit) or rounds * len(unit.encode("utf-8", "replace")) < _VARIED_BYTES:
+        return None
+    inside = numbers[-(rounds - 1) * each :]
+    values = [int(number[0][-9:]) for number in inside]
+    steps = {(i % each, b - a) for i, (a, b) in enumerate(zip(values, values[each:], strict=False))}
+    if len(steps) > each:
+        return None
+    return Loop(seen - len(recent) + inside[0].start(), 0, seen)
+
+
+def _counted_rounds(unit: str) -> int:
+    """Sentences are certain soon, a few words in a row late, on lines of their own they are a list."""
+    words = sum(len(word) // 2 if word > "\u2e80" else 1 for word in _WORD.findall(unit))
+    return 6 if words >= 6 else 10_000 if "\n" in unit else 40
+
+
+def _period(text: str) -> int:
+    """How far back the end of the text stood before; 0 if it did not."""
+    before = text.rfind(text[-_KEY:], 0, len(text) - 1)
+    return len(text) - _KEY - before if before >= 0 else 0
+
+
+def _common_suffix(a: str, b: str) -> int:
+    most = min(len(a), len(b))
+    return next((i for i in range(most) if a[-1 - i] != b[-1 - i]), most)
+
+
+_SENTENCE = re.compile(r"[^\s.!?。！？][^.!?。！？\n]*[.!?。！？]")
+_SENTENCES = 12
+
+
+def _few_sentences(recent: str, seen: int) -> Loop | None:
+    """A loop that changes the order of its rounds: of the last twelve sentences or more at most every fourth is
+    another. Short ones are lists of words as a rule: they fill nothing."""
+    prose = list(_SENTENCE.finditer(recent))[1:]
+    said, again = Counter[str](), 0
+    for count, match in enumerate(reversed(prose), 1):
+        sentence = match[0]
+        if sentence in said and len(sentence.encode("utf-8", "replace")) >= 15 and _WORD.search(sentence):
+            again += len(sentence.encode("utf-8", "replace"))
+        said[sentence] += 1
+        if count >= _SENTENCES and again >= _VARIED_BYTES * 3 // 4 and 4 * len(said) <= count:
+            start = next(m.start() for m in prose[-count:] if said[m[0]] > 1)
+            lists = _NO_PROSE.search(recent, start) or _MARKED_LINE.search(recent, start)
+            return None if lists else Loop(seen - len(recent) + start, 0, seen)
+    return None
 
 
 _STALE_BYTES = 6_000
 _MARKED_LINE = re.compile(r"(?m)^[ \t]*(?:[|>#*+•·-]|\[?\d+[.):\]、]).*$")  # of a table, a list, a bibliography
+_ADDRESS = re.compile(r"https?://\S+")
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 
 
@@ -167,16 +247,21 @@ def _stale(recent: str, seen: int) -> Loop | None:
     """A loop that is not exact, as one that counts its rounds: running prose that, without its digits and signs, says
     nearly nothing new (*measured*: such loops compress to 1-2%, the released turns never below 20%)."""
     tail = recent.encode("utf-8", "replace")[-_STALE_BYTES:].decode("utf-8", "ignore")
-    words = _NO_LETTERS.sub(" ", _MARKED_LINE.sub("", tail)).encode()
+    words = _NO_LETTERS.sub(" ", _ADDRESS.sub("", _MARKED_LINE.sub("", tail))).encode()
     if len(words) < _STALE_BYTES * 2 // 3 or len(zlib.compress(words)) > len(words) * 3 // 100:
         return None
     return Loop(seen - len(tail), 0, seen)
 
 
 def _official_loop(reply: str) -> Loop | None:
-    """PROTOCOL 4.4: the last 50 characters occur more than 5 times. Not where they are of a ruler or a table."""
+    """PROTOCOL 4.4: the last 50 characters occur more than 5 times. Not where they are of a ruler, table or list."""
     tail = reply[-50:]
-    if len(tail) < 50 or _is_drawn(tail) or reply.count(tail) <= 5:
+    if len(tail) < 50 or _is_drawn(tail) or reply.count(tail) <= 5 or _MARKED_LINE.match(_last_line(reply)):
         return None
     first = reply.index(tail)
     return Loop(first, reply.index(tail, first + 1) - first, len(reply))
+
+
+def _last_line(reply: str) -> str:
+    """The last one that has any letters in it."""
+    return next((line for line in reversed(reply.splitlines()) if line.strip()), "")
