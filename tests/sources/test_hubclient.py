@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from venus_edge.errors import ModelError, UsageError
-from venus_edge.sources import hubclient
+from venus_edge.sources import hubclient, proxies
 
 VARIABLES = [f"{name}_proxy" for name in ("http", "https", "all", "no")]
 
@@ -79,10 +79,10 @@ def test_a_proxy_of_the_environment_is_used_and_told(monkeypatch: pytest.MonkeyP
 def test_a_proxy_is_not_asked_for_this_machine_or_for_what_no_proxy_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "proxy.example:3128")
     monkeypatch.setenv("no_proxy", "hub.lan")
-    assert hubclient.proxy_for("http", "127.0.0.1", 80) is None
-    assert hubclient.proxy_for("http", "hub.lan", 80) is None
-    assert hubclient.proxy_for("https", "hub.example", 443) is None
-    found = hubclient.proxy_for("http", "hub.example", 80)
+    assert proxies.proxy_for("http", "127.0.0.1", 80) is None
+    assert proxies.proxy_for("http", "hub.lan", 80) is None
+    assert proxies.proxy_for("https", "hub.example", 443) is None
+    found = proxies.proxy_for("http", "hub.example", 80)
     assert found is not None
     assert (found.url.host, found.url.port) == (b"proxy.example", 3_128)
 
@@ -100,7 +100,7 @@ def test_what_is_no_proxy_is_one_line_without_its_password(address: str, monkeyp
     monkeypatch.setenv("https_proxy", address)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(UsageError) as raised:
-        hubclient.proxy_for("https", "hub.example", 443)
+        proxies.proxy_for("https", "hub.example", 443)
     assert "HTTPS_PROXY is" in str(raised.value)
     assert "s3cr3t" not in str(raised.value)
 

@@ -4,7 +4,7 @@ In: queries and addresses. Out: `Found` and `Page | Failure` values (the Protoco
 a result for the model.
 
     address.py    URL as written -> Address; which IP addresses are public      (pure)
-    gate.py       policy, checked and pinned connections, ledger
+    gate.py       policy, checked and pinned connections, ledger                proxies.py   host -> its proxy
     http.py       Address -> Response, within limits                            encodings.py gzip, br -> bytes (pure)
     pace.py       turns: a pause at each host, so many at once                  deadline.py  work under a deadline
     cache.py      pages and results on disk                                     freshness.py headers -> how long (pure)

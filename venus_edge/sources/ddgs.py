@@ -2,14 +2,17 @@
 
 ddgs asks DuckDuckGo, then Brave, Mojeek, Startpage and Yahoo, one after the other until one has results.
 duckduckgo_search 8, whatever its name says, asks www.bing.com. Both bring sockets of their own: the gate's policy is
-asked and its ledger written for each request, but their connections are not pinned. ddgs itself tells a refusal as
-"No results found."; the replies are watched here, so that refused, empty and unreachable stay three things.
+asked and its ledger written for each request and each redirect, proxies are those of the gate, but connections are not
+pinned. ddgs itself tells a refusal as "No results found."; the replies are watched here, so that refused, empty and
+unreachable stay three things.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,17 +20,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from venus_edge.sources.deadline import within
 from venus_edge.sources.gate import Gate, Refusal
 from venus_edge.sources.language import Market, market
 from venus_edge.sources.provider import EMPTY, REFUSED, TIMED_OUT, UNREACHABLE, Reply, found
+from venus_edge.sources.proxies import address_of
 from venus_edge.sources.service import is_check
 from venus_edge.values import Failure, Hit, Trouble
 
 BACKENDS = "duckduckgo,brave,mojeek,startpage,yahoo"
 _REFUSING = frozenset((202, 301, 302, 400, 401, 403, 418, 429, 503))
+_MOST_REDIRECTS = 5
+_SOMEWHERE = "https://search.example/"  # an engine that makes its address up as it goes
 _NOTHING = re.compile(
     r"no (?:more |web )?(?:results?|pages)\b|did(?: not|n['’]t) (?:match|find)|not found any|nothing (?:was )?found"
     r"|couldn['’]t find|没有找到|未找到|没有结果|沒有(?:找到|結果)|見つかりません|検索結果はありません"
@@ -94,7 +100,8 @@ class Ddgs:
                 left = deadline - time.monotonic()
                 if found or left <= 0:
                     break
-                asked = engine(proxy=None, timeout=max(1, round(left / 2)), verify=True)
+                with _routed(self.gate, getattr(engine, "search_url", _SOMEWHERE)) as proxy:
+                    asked = engine(proxy=proxy, timeout=max(1, round(left / 2)), verify=True)
                 asked.http_client = _Watched(asked.http_client, self.gate, log)
                 found = [vars(r) for r in _results(partial(asked.search, query, region=region), log)]
             return found[:limit]
@@ -110,7 +117,8 @@ class Ddgs:
         def ask(query: str, region: str, limit: int, deadline: float, log: Log) -> list[dict[str, str]]:
             timeout = max(1, round(deadline - time.monotonic()))
             with self.gate.permit("html.duckduckgo.com", 443, "search"):
-                search = make(timeout=timeout).text
+                with _routed(self.gate, "https://html.duckduckgo.com/") as proxy:
+                    search = make(proxy=proxy, timeout=timeout).text
                 return _results(
                     lambda: search(query, region=region, max_results=limit, backend=self.backends), log, unclear=True
                 )
@@ -123,10 +131,40 @@ class Ddgs:
         def ask(query: str, region: str, limit: int, deadline: float, log: Log) -> list[dict[str, str]]:
             timeout = max(1, round(deadline - time.monotonic()))
             with self.gate.permit("www.bing.com", 443, "search"), _quiet():
-                search = make(timeout=timeout).text
+                with _routed(self.gate, "https://www.bing.com/") as proxy:
+                    search = make(proxy=proxy, timeout=timeout).text
                 return _results(lambda: search(query, region=region, max_results=limit), log, unclear=True)
 
         return ask
+
+
+_ENVIRONMENT = threading.Lock()
+
+
+@contextmanager
+def _routed(gate: Gate, url: str) -> Iterator[str | None]:
+    """The proxy to make a client with. A client made without one looks into the environment by itself: meanwhile that
+    says that there is none."""
+    proxy = gate.proxies.of(*_place(url)) if gate.proxies is not None else None
+    if proxy is not None:
+        yield address_of(proxy)
+        return
+    with _ENVIRONMENT:
+        before = {name: os.environ.get(name) for name in ("NO_PROXY", "no_proxy")}
+        os.environ.update(dict.fromkeys(before, "*"))
+        try:
+            yield None
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+
+def _place(url: str) -> tuple[str, str, int]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 @contextmanager
@@ -137,7 +175,7 @@ def _quiet() -> Iterator[None]:
 
 
 class _Watched:
-    """An engine's HTTP client: asks the gate, and notes how each request ended."""
+    """An engine's HTTP client: asks the gate before each request and each redirect, and notes how they ended."""
 
     def __init__(self, inner: Any, gate: Gate, log: Log) -> None:
         self._inner, self._gate, self._log = inner, gate, log
@@ -147,13 +185,22 @@ class _Watched:
         return self._inner.client
 
     def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> Any:
-        parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        with self._gate.permit(parts.hostname or "", port, "search") as use:
-            response = self._inner.request(method, url, *args, **kwargs)
+        response = self._one(method, url, *args, **kwargs)
+        for _ in range(_MOST_REDIRECTS):
+            target = _redirected(response)
+            if not target:
+                break
+            url = urljoin(url, target)
+            response = self._one("GET", url)
+        self._log.append(Seen(response.status_code, response.text))
+        return response
+
+    def _one(self, method: str, url: str, *args: Any, **kwargs: Any) -> Any:
+        _, host, port = _place(url)
+        with self._gate.permit(host, port, "search") as use:
+            response = self._inner.request(method, url, *args, follow_redirects=False, **kwargs)
             use.received = len(response.content)
             use.outcome = f"status {response.status_code}"
-            self._log.append(Seen(response.status_code, response.text))
         return response
 
     def get(self, url: str, *args: Any, **kwargs: Any) -> Any:
@@ -161,6 +208,13 @@ class _Watched:
 
     def post(self, url: str, *args: Any, **kwargs: Any) -> Any:
         return self.request("POST", url, *args, **kwargs)
+
+
+def _redirected(response: Any) -> str:
+    """Where a reply sends on to; "" if nowhere."""
+    headers = getattr(getattr(response, "_resp", None), "headers", None) or {}
+    named = {str(name).lower(): str(value) for name, value in dict(headers).items()}
+    return named.get("location", "") if response.status_code in (301, 302, 303, 307, 308) else ""
 
 
 def _results(work: Callable[[], Any], log: Log, unclear: bool = False) -> list[Any]:

@@ -25,6 +25,7 @@ import httpx2
 
 from venus_edge.sources.address import IPAddress, is_public
 from venus_edge.sources.deadline import within
+from venus_edge.sources.proxies import Proxies
 from venus_edge.values import Failure, Trouble
 
 # Names that never lead to the public Internet (RFC 6761, 6762, 8375, and what routers and clouds use).
@@ -150,12 +151,14 @@ def resolve(host: str, port: int) -> list[IPAddress]:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The policy, the ledger and the name server that the connections go by. `environment`: SSL_CERT_FILE counts."""
+    """The policy, the ledger and the name server that the connections go by. `environment`: SSL_CERT_FILE counts.
+    `proxies` None: every connection is our own."""
 
     policy: Policy = field(default_factory=Policy)
     ledger: Ledger = field(default_factory=Ledger)
     resolver: Resolver = resolve
     environment: bool = False
+    proxies: Proxies | None = None
     _tls: list[ssl.SSLContext] = field(default_factory=list)
 
     def allowing(self, *hosts: str) -> Gate:
@@ -164,6 +167,12 @@ class Gate:
 
     def transport(self, purpose: str, deadline: float) -> httpx2.BaseTransport:
         """A transport for one visit: everything through it is over at `deadline` (of time.monotonic)."""
+        return (
+            self.direct(purpose, deadline) if self.proxies is None else _Routed(self, self.proxies, purpose, deadline)
+        )
+
+    def direct(self, purpose: str, deadline: float) -> httpx2.BaseTransport:
+        """A transport without a proxy, whatever is set."""
         return _Transport(_Backend(self, purpose, deadline), self._context)
 
     def proxied(
@@ -421,6 +430,21 @@ class _Transport(httpx2.BaseTransport):
             raise
         stream = _Body(response, pool)
         return httpx2.Response(response.status, headers=response.headers, stream=stream, extensions=response.extensions)
+
+
+class _Routed(httpx2.BaseTransport):
+    """One visit's connections, each through the proxy that is set for its host, if there is one."""
+
+    def __init__(self, gate: Gate, proxies: Proxies, purpose: str, deadline: float) -> None:
+        self._gate, self._proxies, self._purpose, self._deadline = gate, proxies, purpose, deadline
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        host, scheme = request.url.host, request.url.scheme
+        port = request.url.port or (443 if scheme == "https" else 80)
+        proxy = self._proxies.of(scheme, host, port)
+        if proxy is None:
+            return self._gate.direct(self._purpose, self._deadline).handle_request(request)
+        return self._gate.proxied(self._purpose, self._deadline, proxy, host, port).handle_request(request)
 
 
 class _Body(httpx2.SyncByteStream):

@@ -107,6 +107,8 @@ class Fetcher:
             return Failure(Trouble.TIMEOUT, f"timed out: other requests to {address.host} are still waiting")
         except httpx2.InvalidURL:
             return Failure(Trouble.BAD_ADDRESS, "address not allowed: it is not a well-formed URL")
+        except httpcore2.ProxyError as error:
+            return Failure(Trouble.TIMEOUT, f"unreachable: {address.host}: the proxy says: {str(error)[:100]}")
         except (httpcore2.TimeoutException, httpx2.TimeoutException):
             return Failure(
                 Trouble.TIMEOUT, f"timed out: {address.host} did not answer within {self.limits.seconds:g} s"

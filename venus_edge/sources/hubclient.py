@@ -7,18 +7,17 @@ but never for this machine itself.
 
 from __future__ import annotations
 
-import importlib.util
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import httpcore2
 import httpx2
 
-from venus_edge.errors import ModelError, UsageError
+from venus_edge.errors import ModelError
 from venus_edge.sources.gate import Gate, Policy, Refusal
+from venus_edge.sources.proxies import is_here, proxy_for
 
 _LONGEST = 7 * 86_400.0  # seconds of one request: a large file on a slow line; silence has its own, shorter limit
 _LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
@@ -28,42 +27,13 @@ def gate(endpoint: str, offline: bool = False, allow_hosts: tuple[str, ...] = ()
     """A gate for the hub at `endpoint`, which the person may have set to a host of their own."""
     parts = urlsplit(endpoint)
     host = (parts.hostname or "").lower()
-    own = _LOOPBACK if _is_here(host) else (f"[{host}]" if ":" in host else host,) if host else ()
+    own = _LOOPBACK if is_here(host) else (f"[{host}]" if ":" in host else host,) if host else ()
     return Gate(Policy(offline, (*own, *allow_hosts)), environment=True)
 
 
 def client(passing: Gate, purpose: str) -> httpx2.Client:
     """A client for huggingface_hub (its `set_client_factory`); it follows redirects, as the hub's answers need."""
     return httpx2.Client(transport=_Passing(passing, purpose), follow_redirects=True, trust_env=False, timeout=30)
-
-
-def proxy_for(scheme: str, host: str, port: int) -> httpcore2.Proxy | None:
-    """The proxy that the environment names for a host. Raises UsageError for an address that cannot be one."""
-    named = urllib.request.getproxies()
-    address = named.get(scheme) or named.get("all", "")
-    if not address or _is_here(host) or urllib.request.proxy_bypass(f"{host}:{port}"):
-        return None
-    return _proxy(address if "://" in address else f"http://{address}", f"{scheme}_proxy".upper())
-
-
-def _proxy(address: str, variable: str) -> httpcore2.Proxy:
-    try:
-        parts = urlsplit(address)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    if not host or parts.scheme not in ("http", "https", "socks5", "socks5h"):
-        raise UsageError(f"{variable} is not the address of a proxy, like http://proxy:3128")
-    if parts.scheme.startswith("socks") and importlib.util.find_spec("socksio") is None:
-        raise UsageError(f"{variable} is a SOCKS proxy, which needs one package more: pip install socksio")
-    bracketed = f"[{host}]" if ":" in host else host
-    port = port or {"http": 80, "https": 443}.get(parts.scheme, 1080)
-    account = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
-    return httpcore2.Proxy(f"{parts.scheme}://{bracketed}:{port}", auth=account)
-
-
-def _is_here(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 class _Passing(httpx2.BaseTransport):

@@ -80,6 +80,9 @@ class Service:
             )
         except (httpcore2.LocalProtocolError, httpx2.LocalProtocolError):
             return refused("the address or the key is malformed", "never")
+        except httpcore2.ProxyError as error:
+            said = f"search service is unreachable: the proxy says: {str(error)[:100]}"
+            return Reply(failure=Failure(Trouble.TIMEOUT, said))
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, httpx2.TransportError):
             return Reply(failure=UNREACHABLE)
 
