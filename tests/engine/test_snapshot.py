@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import numpy as np
@@ -18,12 +21,13 @@ from hypothesis import strategies as st
 
 from tests.engine.conftest import TEMPLATE
 from tests.engine.vocabulary import write_model
-from venus_edge.engine import Request, Sampling, snapshot
+from venus_edge.engine import Request, Sampling, library, snapshot
 from venus_edge.engine.kv import Cached
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
 from venus_edge.errors import EngineError, StorageError
 
+ROOT = Path(__file__).parents[2]
 OPTIONS = EngineOptions(n_ctx=4_096, n_ctx_reading=512, n_batch=128, n_threads=1)
 TALK = [100 + i * 7 % 900 for i in range(2_000)]
 GREEDY = Sampling(temperature=0.0, presence_penalty=0.0, max_tokens=8)
@@ -199,8 +203,114 @@ def test_any_bytes_at_all_are_no_snapshot(data: bytes) -> None:
     assert snapshot._trusted(path, bytes(32)) == []
 
 
-PROGRAM = """
-import sys
+# -- kinds of files that are not believed -----------------------------------------------------------------------------
+
+
+def turned(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]
+
+
+UNTRUSTED: dict[str, Callable[[Path, bytes], object]] = {
+    "absent": lambda path, data: None,
+    "a folder": lambda path, data: path.mkdir(),
+    "a link to itself": lambda path, data: path.symlink_to(path),
+    "empty": lambda path, data: path.write_bytes(b""),
+    "a head alone": lambda path, data: path.write_bytes(data[:12]),
+    "cut in the ids": lambda path, data: path.write_bytes(data[:1_000]),
+    "cut in the state": lambda path, data: path.write_bytes(data[: len(data) * 2 // 3]),
+    "cut by a byte": lambda path, data: path.write_bytes(data[:-1]),
+    "longer": lambda path, data: path.write_bytes(data + bytes(40)),
+    "twice": lambda path, data: path.write_bytes(data + data),
+    "another seal": lambda path, data: path.write_bytes(data[:-32] + bytes(32)),
+    "a count beyond it": lambda path, data: path.write_bytes(data[:8] + b"\xff\xff\xff\x7f" + data[12:]),
+    "a bit of an id": lambda path, data: path.write_bytes(turned(data, 200)),
+    "a bit of the fingerprint": lambda path, data: path.write_bytes(turned(data, 20)),
+    "a bit of the state": lambda path, data: path.write_bytes(turned(data, len(data) // 2)),
+    "zeros": lambda path, data: path.write_bytes(bytes(len(data))),
+    "text": lambda path, data: path.write_text("这不是缓存。" * 1_000, encoding="utf-8"),
+}
+
+
+@pytest.mark.parametrize("spoil", UNTRUSTED.values(), ids=UNTRUSTED.keys())
+def test_what_is_not_believed_is_evaluated_and_the_logits_are_the_same(
+    kept: tuple[Path, str, Any], opened: LlamaEngine, tmp_path: Path, spoil: Callable[[Path, bytes], object]
+) -> None:
+    spoil(tmp_path / "talk.kv", kept[0].read_bytes())
+    assert opened.restore(tmp_path / "talk.kv") == 0
+    assert evaluates_whole(opened, kept[2])
+
+
+def test_a_cache_of_another_llama_cpp_is_not_believed(
+    kept: tuple[Path, str, Any], opened: LlamaEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "version", lambda: "0.3.35")
+        assert opened.restore(kept[0]) == 0
+    assert evaluates_whole(opened, kept[2])
+
+
+def test_a_file_that_may_not_be_read_is_evaluated(
+    kept: tuple[Path, str, Any], opened: LlamaEngine, tmp_path: Path
+) -> None:
+    path = tmp_path / "talk.kv"
+    path.write_bytes(kept[0].read_bytes())
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read anything")
+    assert opened.restore(path) == 0
+    assert evaluates_whole(opened, kept[2])
+
+
+def evaluates_whole(engine: LlamaEngine, logits: Any) -> bool:
+    """Every token goes through the model, and the next token's logits are those that were kept: of the last token
+    alone, because a batch sums in another order."""
+    one = Request(TALK, replace(GREEDY, max_tokens=1))
+    list(engine.generate(one))
+    evaluated = engine.stats.evaluated_tokens
+    list(engine.generate(one))
+    return evaluated == len(TALK) and np.array_equal(engine._context.logits(), logits)
+
+
+# -- kill -9 ----------------------------------------------------------------------------------------------------------
+
+HALF = """
+import os, sys
+from pathlib import Path
+from venus_edge.engine import snapshot
+from venus_edge.engine.kv import Cached
+
+class Stuck:
+    def state_bytes(self, sequence):
+        return 10
+    def save(self, sequence, path, words):
+        path.write_bytes(bytes(500))
+        print(path.name, flush=True)
+        sys.stdin.read()
+
+cached = Cached()
+cached.extend([1, 2, 3])
+snapshot.save(Stuck(), cached, Path(sys.argv[1]), bytes(32), 1_000)
+"""
+
+
+def test_what_a_killed_process_left_half_written_is_taken_away_by_the_next_save(
+    kept: tuple[Path, str, Any], opened: LlamaEngine, tmp_path: Path
+) -> None:
+    path = tmp_path / "talk.kv"
+    path.write_bytes(kept[0].read_bytes())
+    command = [sys.executable, "-c", HALF, str(path)]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        part = process.stdout.readline().strip()
+        process.kill()
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["talk.kv", part])
+    assert opened.restore(path) == len(TALK)  # the old one
+    opened.save(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["talk.kv"]
+
+
+SAVING = """
+import os, sys
 from pathlib import Path
 from venus_edge.engine import Request, Sampling
 from venus_edge.engine.llama import LlamaEngine
@@ -208,24 +318,35 @@ from venus_edge.engine.options import EngineOptions
 engine = LlamaEngine(sys.argv[1], EngineOptions(n_ctx=4_096, n_ctx_reading=0, n_threads=1))
 talk = [100 + i * 7 % 900 for i in range(3_000)]
 list(engine.generate(Request(talk, Sampling(max_tokens=1))))
-while True:
-    engine.save(Path(sys.argv[2]))
-    print("saved", flush=True)
+for line in sys.stdin:
+    if not (child := os.fork()):
+        for tokens in [3_000 - int(line)] * 10_000:
+            engine._cached[0].cut(engine._context.keep(0, tokens))
+            engine.save(Path(sys.argv[2]))
+    print(child, flush=True)
+    os.waitpid(child, 0)
 """
 
 
-def test_kill_9_while_writing_leaves_a_whole_file(model_file: Path, tmp_path: Path) -> None:
-    path = tmp_path / "talk.kv"
-    command = [sys.executable, "-c", PROGRAM, str(model_file), str(path)]
+def test_kill_9_while_writing_leaves_the_old_file_or_the_new_one(model_file: Path, tmp_path: Path) -> None:
+    """A process that does nothing but save is killed again and again, at any moment; each has its own length."""
+    path, kills, pick = tmp_path / "talk.kv", 24, random.Random(7)
+    command = [sys.executable, "-c", SAVING, str(model_file), str(path)]
     engine = LlamaEngine(model_file, replace(OPTIONS, n_ctx_reading=0))
-    for saves in (1, 3):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
-            assert process.stdout is not None
-            for _ in range(saves):
-                assert process.stdout.readline() == "saved\n"
-            process.send_signal(signal.SIGKILL)  # the next one is being written
-            process.communicate()
-        assert engine.restore(path) == 3_000
+    restored = 0
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True, bufsize=1, cwd=ROOT) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for kill in range(kills):
+            process.stdin.write(f"{kill}\n")
+            child = int(process.stdout.readline())
+            time.sleep(pick.uniform(0, 0.02))
+            os.kill(child, signal.SIGKILL)
+            before, restored = restored, engine.restore(path)
+            assert restored in (before, 3_000 - kill)  # before the first: none
+            assert engine.cached() == tuple(100 + i * 7 % 900 for i in range(restored)) or not restored
+        process.stdin.close()
+    assert restored
     engine.save(path)
-    assert [file.name for file in tmp_path.iterdir()] == ["talk.kv"]  # what was half written is gone
+    assert [file.name for file in tmp_path.iterdir()] == ["talk.kv"]
     engine.close()
