@@ -56,10 +56,14 @@ COMBINATIONS = [
             (("q8_0", "q8_0"), True),
             (("q4_0", "q4_0"), True),
             (("q8_0", "f16"), True),
+            (("f16", "q8_0"), True),
+            (("q8_0", "q4_0"), True),
+            (("q4_0", "f16"), True),
             (("f16", "f16"), False),
+            (("q8_0", "f16"), False),
         ],
     )
-    if flash or window == 4_096
+    if (flash and (kv[0] == kv[1] or window != 131_072)) or window == 4_096
 ]
 
 

@@ -66,7 +66,13 @@ def test_the_older_cgroups_are_read_too(tmp_path: Path) -> None:
     ],
 )
 def test_the_types_that_a_cpu_rewrites(features: tuple[str, ...], kinds: set[str]) -> None:
-    assert machine.repacks(features) == kinds
+    assert machine.repacks(features) == dict.fromkeys(kinds, 1.0)
+
+
+def test_a_cpu_with_amx_rewrites_more_types_and_some_become_larger() -> None:
+    found = machine.repacks(("AVX2", "AVX512", "AMX_INT8", "REPACK"))
+    assert (found["Q6_K"], found["Q4_K"]) == (1.0, 148 / 144)
+    assert "F16" not in found
 
 
 def test_a_card_is_planned_with_a_part_left_to_the_system() -> None:

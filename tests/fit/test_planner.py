@@ -62,9 +62,11 @@ def test_the_weights_of_a_quantization_follow_from_the_geometry() -> None:
 
 def test_what_a_cpu_rewrites_is_held_twice_but_needed_once() -> None:
     plain, _ = planner.memory(MODEL, "Q4_K_M", laptop(16), 32_768)
-    twice, _ = planner.memory(MODEL, "Q4_K_M", laptop(16, repacks=frozenset({"Q4_K"})), 32_768)
+    twice, _ = planner.memory(MODEL, "Q4_K_M", laptop(16, repacks={"Q4_K": 1.0}), 32_768)
     assert twice.needed == plain.needed
     assert (twice.allocated - plain.allocated) / MIB == pytest.approx(1_683.28, abs=0.01)  # CPU_REPACK, reported
+    tied, _ = planner.memory(MODEL, "Q4_K_M", laptop(16, repacks={"Q6_K": 1.0}), 32_768)
+    assert tied.allocated - plain.allocated == MODEL.weights["Q4_K_M"].embedding  # the output, which is the embedding
 
 
 def test_what_goes_to_a_device_leaves_the_memory() -> None:

@@ -61,7 +61,8 @@ QWEN3_4B = Shape(36, 2560, 32, 8, 128, 128, 9728, 151_936, 262_144)  # PROTOCOL 
 class Weights:
     """The bytes of a model's tensors: the embedding, the output (the embedding again where tied), and the layers.
 
-    `repacked` maps a type that some CPUs rewrite into a layout of their own to the bytes of it, embedding left out.
+    `repacked` maps a type that some CPUs rewrite into a layout of their own to the bytes of it, embedding left out;
+    `tied_type` is that of an embedding which is the output too.
     """
 
     embedding: int
@@ -69,6 +70,7 @@ class Weights:
     tied: bool
     layers: tuple[int, ...]
     repacked: Mapping[str, int] = field(default_factory=dict)
+    tied_type: str = ""
 
     @property
     def total(self) -> int:
@@ -98,7 +100,8 @@ class Gpu:
 class Machine:
     """What a machine has: bytes that a program may take without pushing others out, physical cores, devices.
 
-    `gpus` are in the order in which llama.cpp counts them. `repacks` are the tensor types that its CPU rewrites;
+    `gpus` are in the order in which llama.cpp counts them. `repacks` are the tensor types that its CPU
+    rewrites, and how much larger they become;
     `offload` whether the build of llama.cpp can use a device; `unmixable` the pairs of KV types that its devices do not
     compute with.
     """
@@ -107,7 +110,7 @@ class Machine:
     ram_free: int
     cores: int
     gpus: tuple[Gpu, ...] = ()
-    repacks: frozenset[str] = frozenset()
+    repacks: Mapping[str, float] = field(default_factory=dict)
     offload: bool = True
     unmixable: frozenset[str] = frozenset()
 
@@ -245,8 +248,10 @@ def memory(
     beside = weights.total - sum(weights.layers[here:]) - (0 if weights.tied or not gpu_layers else weights.output)
     host = compute if here else 2 * cells * min(ubatch, cells) + 4 * shape.width * ubatch  # the mask and the input
     share = here / shape.layers if shape.layers else 0
-    repacked = int(sum(size for kind, size in weights.repacked.items() if kind in machine.repacks) * share)
-    return Memory(beside, kv_bytes(shape, cells, *kv, here), host, output, PROCESS, repacked), there
+    repacked = sum(size * machine.repacks.get(kind, 0) for kind, size in weights.repacked.items()) * share
+    if not gpu_layers:
+        repacked += weights.embedding * machine.repacks.get(weights.tied_type, 0)
+    return Memory(beside, kv_bytes(shape, cells, *kv, here), host, output, PROCESS, int(repacked)), there
 
 
 def on_cards(
@@ -292,7 +297,7 @@ def weights_of(shape: Shape, quant: str) -> Weights:
     table = int(shape.vocab * shape.width * embedding)
     plain_bytes = int(plain * usual) * shape.layers
     rest = sum(int(mixed * usual) for i in range(shape.layers) if not _more_bits(i, shape.layers))
-    return Weights(table, table, True, layers, {_BITS[quant][0]: plain_bytes + rest})
+    return Weights(table, table, True, layers, {_BITS[quant][0]: plain_bytes + rest}, _BITS[quant][2])
 
 
 def _more_bits(layer: int, layers: int) -> bool:
