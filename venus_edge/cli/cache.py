@@ -90,7 +90,9 @@ def stats() -> None:
 
     with runtime.page_cache(Directories.from_environment()) as kept:
         found = kept.stats()
-    click.echo(f"{found.pages:,} pages, {found.bytes / 1e6:,.1f} MB, {found.searches:,} searches")
+    click.echo(
+        f"{found.pages:,} pages, {found.bytes / 1e6:,.1f} MB, {found.searches:,} searches, {found.readings:,} readings"
+    )
 
 
 @cache.command()

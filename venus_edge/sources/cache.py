@@ -1,4 +1,5 @@
-"""PAGES AND RESULTS ON DISK: one SQLite file. In: a key, a response and its extract, or hits. Out: what is kept.
+"""PAGES, WHAT WAS READ OF THEM AND RESULTS ON DISK: one SQLite file. In: a key, a response and its extract, evidence,
+hits. Out: what is kept.
 
 A damaged entry is a miss, a damaged file is put aside and begun anew; several processes and threads share the file, and
 a kill at any moment leaves it sound (WAL, one transaction a page). Nothing here raises for what is on the disk: without
@@ -24,7 +25,7 @@ from venus_edge.sources import freshness
 from venus_edge.sources.address import parse
 from venus_edge.sources.extract import Extracted
 from venus_edge.sources.http import Response
-from venus_edge.values import Failure, Hit, Trouble
+from venus_edge.values import Evidence, Failure, Hit, Trouble
 
 T = TypeVar("T")
 FILE = "pages.sqlite"
@@ -34,10 +35,11 @@ _TOUCH_SECONDS = 60.0  # use is noted at most once a minute
 _WAIT_SECONDS = 10.0  # for another process's write
 RESULTS_SECONDS = 86_400.0  # results of a search are fresh for a day,
 _NOTHING_SECONDS = 600.0  # that there are none for ten minutes
-_MOST_RESULTS = 5_000  # searches that are kept
-_LAYOUT = 2  # of the tables; a file of another layout begins anew
+_MOST_RESULTS = 5_000  # searches that are kept,
+_MOST_READINGS = 10_000  # and readings
+_LAYOUT = 3  # of the tables
+_OLD_PAGES = 1  # the last layout whose pages are not taken over
 _SCHEMA = f"""
-DROP TABLE IF EXISTS page;
 CREATE TABLE IF NOT EXISTS page (
   key TEXT PRIMARY KEY, url TEXT NOT NULL, status INTEGER NOT NULL, headers TEXT NOT NULL, body BLOB NOT NULL,
   sha256 TEXT NOT NULL, fetched_at REAL NOT NULL, fresh_until REAL NOT NULL, last_used REAL NOT NULL,
@@ -47,6 +49,10 @@ CREATE INDEX IF NOT EXISTS page_used ON page (last_used);
 CREATE TABLE IF NOT EXISTS results (
   key TEXT PRIMARY KEY, hits BLOB NOT NULL, kept_at REAL NOT NULL, fresh_until REAL NOT NULL
 );
+CREATE TABLE IF NOT EXISTS reading (
+  number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, page TEXT NOT NULL, evidence BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS reading_page ON reading (page);
 PRAGMA user_version = {_LAYOUT};
 """
 
@@ -82,11 +88,12 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """How much is kept: pages, and bytes as they count against the limit; searches."""
+    """How much is kept: pages, and bytes as they count against the limit; searches; readings of pages."""
 
     pages: int
     bytes: int
     searches: int = 0
+    readings: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,10 @@ class Cache:
     def close(self) -> None:
         with self._lock:
             self._drop()
+
+    def is_sound(self) -> bool:
+        """Whether the file, if there is one, can be read. Nothing is changed: a damaged one is put aside when used."""
+        return not self.path.exists() or _is_sound(self.path)
 
     # -- what a visit needs
 
@@ -211,6 +222,27 @@ class Cache:
 
         self._safely(write, None)
 
+    # -- what a reader needs
+
+    def reading(self, key: str) -> Evidence | None:
+        """What was read under this key."""
+
+        def read(db: sqlite3.Connection) -> Evidence | None:
+            row = db.execute("SELECT evidence FROM reading WHERE key=?", (key,)).fetchone()
+            return _evidence(row["evidence"]) if row is not None else None
+
+        return self._safely(read, None)
+
+    def keep_reading(self, key: str, page: str, evidence: Evidence) -> None:
+        """Keeps what was read of a page, which is named by the hash of its text; the oldest make room."""
+        row = (key, page, _sealed([evidence.evidence, evidence.summary]))
+
+        def write(db: sqlite3.Connection) -> None:
+            db.execute("INSERT OR REPLACE INTO reading (key, page, evidence) VALUES (?, ?, ?)", row)
+            db.execute("DELETE FROM reading WHERE number <= (SELECT max(number) FROM reading) - ?", (_MOST_READINGS,))
+
+        self._safely(write, None)
+
     # -- what a person needs
 
     def lines(self, like: str = "") -> tuple[Line, ...]:
@@ -256,20 +288,31 @@ class Cache:
     def stats(self) -> Stats:
         def read(db: sqlite3.Connection) -> Stats:
             count, total = db.execute("SELECT count(*), coalesce(sum(size), 0) FROM page").fetchone()
-            return Stats(count, total, db.execute("SELECT count(*) FROM results").fetchone()[0])
+            searches, readings = (
+                db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("results", "reading")
+            )
+            return Stats(count, total, searches, readings)
 
         return self._safely(read, Stats(0, 0))
 
     def remove(self, key: str) -> bool:
-        """Whether there was a page to remove."""
-        return self._safely(lambda db: db.execute("DELETE FROM page WHERE key=?", (key,)).rowcount > 0, False)
+        """Whether there was a page to remove; what was read of it goes too."""
+
+        def write(db: sqlite3.Connection) -> bool:
+            row = db.execute("SELECT * FROM page WHERE key=?", (key,)).fetchone()
+            copy = _copy(row) if row is not None else None
+            if copy is not None:
+                db.execute("DELETE FROM reading WHERE page=?", (hashlib.sha256(copy.said.encode()).hexdigest(),))
+            return db.execute("DELETE FROM page WHERE key=?", (key,)).rowcount > 0
+
+        return self._safely(write, False)
 
     def clear(self) -> None:
-        """Removes every page and search and gives the disk space back."""
+        """Removes every page, reading and search and gives the disk space back."""
 
         def write(db: sqlite3.Connection) -> None:
-            db.execute("DELETE FROM page")
-            db.execute("DELETE FROM results")
+            for table in ("page", "results", "reading"):
+                db.execute(f"DELETE FROM {table}")
             db.execute("VACUUM")
 
         self._safely(write, None)
@@ -373,8 +416,9 @@ _OF_THE_MESSAGE = frozenset(("content-length", "content-encoding", "transfer-enc
 def _prepare(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
-    if db.execute("PRAGMA user_version").fetchone()[0] != _LAYOUT:
-        db.executescript(_SCHEMA)
+    layout = db.execute("PRAGMA user_version").fetchone()[0]
+    if layout != _LAYOUT:
+        db.executescript(("DROP TABLE IF EXISTS page;" if layout == _OLD_PAGES else "") + _SCHEMA)
 
 
 def _is_export(file: Path) -> bool:
@@ -400,6 +444,8 @@ def _taken_in(db: sqlite3.Connection) -> int:
                 f" (SELECT 1 FROM main.{table} AS m WHERE m.key = o.key AND m.{date} >= o.{date})"
             )
             added += done.rowcount
+        names = "key, page, evidence"
+        db.execute(f"INSERT OR IGNORE INTO main.reading ({names}) SELECT {names} FROM other.reading")
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")
@@ -467,6 +513,13 @@ def _opened(packed: bytes) -> Any:
 def _hits(packed: bytes) -> tuple[Hit, ...] | None:
     try:
         return tuple(Hit(*map(str, fields)) for fields in _opened(packed))
+    except (ValueError, TypeError):
+        return None
+
+
+def _evidence(packed: bytes) -> Evidence | None:
+    try:
+        return Evidence(*map(str, _opened(packed)))
     except (ValueError, TypeError):
         return None
 

@@ -1,15 +1,19 @@
 """ADDRESS -> PAGE: the cache or a fetch, then the extract. `Web` is the Opener of the web.
 
 In: any string. Out: a `Page`, or the `Failure` that says in one sentence why there is none. Never raises for an
-address. A copy that is served because the site fails or we are offline says its age in `Page.note`.
+address. A copy that is served because the site fails or we are offline says its age in `Page.note`. A page that was
+opened a moment ago is neither fetched nor asked about again, whatever its headers: a run comes back to it for another
+goal (`Recent`, in memory).
 """
 
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from venus_edge.sources.address import Address, parse
@@ -33,14 +37,37 @@ _OFFLINE = Failure(Trouble.OFFLINE, "offline: not in the local index or page cac
 
 
 @dataclass(frozen=True, slots=True)
+class Recent:
+    """The last pages that were opened whole, in memory, for `seconds`."""
+
+    seconds: float = 900.0
+    most: int = 32
+    _pages: OrderedDict[str, tuple[float, Page]] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self, address: Address, now: float) -> Page | None:
+        with self._lock:
+            opened, page = self._pages.get(address.url, (0.0, None))
+        return replace(page, url=address.display) if page is not None and now - opened < self.seconds else None
+
+    def put(self, address: Address, page: Page, now: float) -> None:
+        with self._lock:
+            self._pages[address.url] = (now, page)
+            self._pages.move_to_end(address.url)
+            while len(self._pages) > self.most:
+                self._pages.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Web:
-    """Opens web addresses. Without a `cache` nothing is kept; `clock` gives seconds since 1970; with `robots`, pages
-    that a site keeps from robots are not asked for."""
+    """Opens web addresses. Without a `cache` nothing is kept on disk, without `recent` nothing in memory; `clock` gives
+    seconds since 1970; with `robots`, pages that a site keeps from robots are not asked for."""
 
     fetcher: Fetcher
     cache: Cache | None = None
     clock: Callable[[], float] = time.time
     robots: Robots | None = None
+    recent: Recent | None = None
 
     def open(self, url: str) -> Page | Failure:
         """The page at `url`, as the model wrote it."""
@@ -51,6 +78,9 @@ class Web:
         refused = None if policy.offline else policy.refuses(address.host, address.port)
         if refused is not None:
             return refused
+        recent = self.recent.get(address, now) if self.recent is not None else None
+        if recent is not None:
+            return recent
         copy = self._kept(address, now)
         if copy is not None and now < copy.fresh_until:
             return _of_copy(address, copy, "")
@@ -58,7 +88,10 @@ class Web:
             return _stale(address, copy, _OFFLINE)
         if self.robots is not None and not self.robots.allows(address):
             return REFUSED
-        return self._fetched(address, copy, now)
+        page, whole = self._fetched(address, copy, now)
+        if self.recent is not None and whole and isinstance(page, Page):
+            self.recent.put(address, page, now)
+        return page
 
     def _kept(self, address: Address, now: float) -> Copy | None:
         """The copy on the disk, extracted by today's rules."""
@@ -72,19 +105,21 @@ class Web:
         self.cache.put_extract(address.url, extracted, VERSION)
         return replace(copy, extracted=extracted, extractor=VERSION)
 
-    def _fetched(self, address: Address, copy: Copy | None, now: float) -> Page | Failure:
+    def _fetched(self, address: Address, copy: Copy | None, now: float) -> tuple[Page | Failure, bool]:
+        """What the site says of the page, and whether it is the page of now, and whole."""
         response = self.fetcher.fetch(address, copy.conditions if copy is not None else None)
         if isinstance(response, Failure):
-            return _stale(address, copy, response)
+            return _stale(address, copy, response), False
         if response.status == 304 and copy is not None and self.cache is not None:
-            return _of_copy(address, self.cache.refresh(copy, response, now), "")
+            return _of_copy(address, self.cache.refresh(copy, response, now), ""), True
         failure = _failed(response)
         if failure is not None:
-            return _stale(address, copy, failure)
+            return _stale(address, copy, failure), False
         extracted = extract(response.body, response.url, response.header("content-type"))
         if self.cache is not None and response.complete:
             self.cache.put(address.url, response, extracted, VERSION, now)
-        return extracted if isinstance(extracted, Failure) else _page(address, extracted, response.note)
+        page = extracted if isinstance(extracted, Failure) else _page(address, extracted, response.note)
+        return page, response.complete
 
 
 def _failed(response: Response) -> Failure | None:

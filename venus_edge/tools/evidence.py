@@ -23,6 +23,7 @@ from venus_edge.protocol import Piece, Trust, prompt, rendering
 from venus_edge.tools import Reader
 from venus_edge.values import Evidence, Page
 
+VERSION = 1  # of what readers make of a page: what is kept of an earlier one is read again
 BUDGET = 2_000  # characters of evidence: about 500 tokens of English, what the released replies have (PROTOCOL 5)
 GAP = "\n...\n"  # between passages that do not follow on each other
 
@@ -158,8 +159,14 @@ def _score(bag: Counter[str], matches: dict[str, float], goal: _Goal, average: f
 class ExtractiveReader:
     """Quotes the passages of a page that say most about the goal. Calls no model. `budget` is in characters."""
 
+    broken_off = False
+
     def __init__(self, budget: int = BUDGET) -> None:
         self._budget = budget
+
+    @property
+    def name(self) -> str:
+        return f"extractive {VERSION} {self._budget}"
 
     def read(self, page: Page, goal: str) -> Evidence:
         """The best passages in the page's order, and of them the sentence (two if it takes two) that says it."""
@@ -256,7 +263,10 @@ class ReadingPlan:
 
 
 class ModelReader:
-    """Lets the model itself read the best passages, on the engine's second sequence, its reply kept by a grammar."""
+    """Lets the model itself read the best passages, on the engine's second sequence, its reply kept by a grammar.
+
+    `broken_off` says that the last reading was stopped from outside: it is not what the reader makes of the page.
+    """
 
     def __init__(
         self,
@@ -265,8 +275,12 @@ class ModelReader:
         fallback: Reader | None = None,
         plan: ReadingPlan | None = None,
         budget: int = BUDGET,
+        model: str = "",
     ) -> None:
-        """`template` "" is the packaged chat template; `budget` bounds the evidence, in characters."""
+        """`template` "" is the packaged chat template; `budget` bounds the evidence, in characters; `model` names the
+        model, so that what was read can be told from what another one would read."""
+        self.broken_off = False
+        self._model = model
         self._engine = engine
         self._template = template
         self._fallback = fallback or ExtractiveReader(budget)
@@ -276,7 +290,7 @@ class ModelReader:
     def read(self, page: Page, goal: str) -> Evidence:
         """What the model quotes and says; the fallback's reading where its reply cannot be used, and its summary where
         the output limit cut the reply before one."""
-        page = shown(page)
+        page, self.broken_off = shown(page), False
         ids = self._prompt(page, goal) if page.text.strip() else []
         said = _parsed(self._said(ids)) if ids else None
         if said is None:
@@ -285,6 +299,10 @@ class ModelReader:
         if not quotes and (said.evidence.strip() or not said.summary):  # nothing of what it quoted is in the page
             return self._fallback.read(page, goal)
         return Evidence(GAP.join(quotes), said.summary or self._fallback.read(page, goal).summary)
+
+    @property
+    def name(self) -> str:
+        return f"model {VERSION} {self._plan} {self._engine.n_ctx_reading} {self._model}"
 
     def _prompt(self, page: Page, goal: str) -> list[int]:
         """The token ids of the reading, the page cut to what there is room for; none if there is no room."""
@@ -306,8 +324,10 @@ class ModelReader:
 
     def _said(self, ids: list[int]) -> str:
         sampling = Sampling(temperature=0.0, presence_penalty=0.0, max_tokens=self._plan.reply_tokens)
-        request = Request(ids, sampling, grammar=prompt.READING_GRAMMAR, sequence=1)
-        return "".join(self._engine.generate(request))
+        generation = self._engine.generate(Request(ids, sampling, grammar=prompt.READING_GRAMMAR, sequence=1))
+        said = "".join(generation)
+        self.broken_off = generation.finish == "cancelled"
+        return said
 
 
 def _parsed(reply: str) -> Evidence | None:
