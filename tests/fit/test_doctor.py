@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.engine.vocabulary import write_model
+from tests.support.loopback_hub import LoopbackHub, serving
 from venus_edge import demo
 from venus_edge.cli.app import cli
 from venus_edge.engine import devices, offload
@@ -18,7 +19,8 @@ from venus_edge.engine.offload import Sign
 from venus_edge.fit import doctor, machine, planner
 from venus_edge.fit.doctor import Finding, Patient
 from venus_edge.fit.planner import Machine
-from venus_edge.settings import Settings
+from venus_edge.settings import Directories, Settings
+from venus_edge.sources.cache import FILE as CACHE_FILE
 from venus_edge.values import Answer, Malformed, Reply, SearchCall
 
 TODAY = date(2026, 6, 1)
@@ -39,7 +41,7 @@ def test_nothing_broken_nothing_found(tmp_path: Path) -> None:
     assert {name for name, state in states.items() if state == "fail"} == set()
     assert list(states) == [
         "python", "packages", "settings", "directories", "disk", "clock", "llama.cpp", "gpu", "model", "memory", "turn",
-        "corpus", "page cache", "hub", "search", "pages",
+        "corpus", "page cache", "hub", "search",
     ]  # fmt: skip
 
 
@@ -164,20 +166,70 @@ def test_missing_and_unindexed_and_damaged_corpus(tmp_path: Path) -> None:
     assert states == {"missing": "fail", "unindexed": "warn", "damaged": "fail"}
 
 
-def test_unreachable_network(tmp_path: Path) -> None:
-    def refused(_: str, __: Settings) -> str:
-        return "refused by http://me:secret@proxy:3128"
+def refused(_: str, __: Settings, ___: str) -> str:
+    return "refused by http://me:secret@proxy:3128"
 
-    found = examined(tmp_path, {"offline": None}, reach=refused)
-    assert (found["search"].state, found["pages"].state) == ("warn", "warn")
+
+def test_unreachable_network(tmp_path: Path) -> None:
+    found = examined(tmp_path, {"offline": None}, reach=refused, reach_hub=lambda: "refused by http://me:secret@proxy")
+    states = {name: finding.state for name, finding in found.items() if name.startswith(("search", "pages", "hub"))}
+    assert states == {"hub": "warn", "search ddgs": "fail", "search wikipedia": "fail", "pages": "warn"}
     assert "secret" not in str(found)
 
 
+def test_the_services_and_hosts_that_a_person_has_set_are_what_is_tried(tmp_path: Path) -> None:
+    asked: dict[str, str] = {}
+
+    def reached(address: str, _: Settings, own: str) -> str:
+        asked[address] = own
+        return "" if "wiki" in address else "no answer"
+
+    flags = {"offline": None, "search": "searxng,wikipedia", "allow_hosts": ("wiki.lan", "10.0.0.0/8")}
+    environment = {"VENUS_SEARXNG_URL": "http://searx.lan:8888"}
+    found = examined(tmp_path, flags, reach=reached, reach_hub=lambda: "", environment=environment)
+    assert asked == {
+        "http://searx.lan:8888": "searx.lan:8888",
+        "https://en.wikipedia.org/w/api.php": "",
+        "https://example.org/": "",
+        "http://wiki.lan/": "wiki.lan",
+    }
+    assert (found["search searxng"].state, found["search wikipedia"].state) == ("warn", "ok")
+
+
+def test_a_search_service_that_is_not_configured(tmp_path: Path) -> None:
+    found = examined(tmp_path, {"search": "brave"})["search"]
+    assert (found.state, "not configured: set VENUS_BRAVE_KEY" in found.detail) == ("fail", True)
+
+
+def test_a_host_of_ones_own_is_reached_through_the_gate_and_a_private_one_is_not(tmp_path: Path) -> None:
+    settings = Settings(Directories(tmp_path, tmp_path, tmp_path))
+    with serving(LoopbackHub()) as running:
+        own = f"127.0.0.1:{running.port}"
+        assert doctor.reach(f"http://{own}/", settings, own) == ""  # 404 is an answer too
+        assert "address not allowed" in doctor.reach(f"http://{own}/", settings, "")
+        assert len(running.requests) == 1
+    assert "unreachable" in doctor.reach(f"http://{own}/", settings, own)
+
+
+def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
+    found = examined(tmp_path, {"engine": "http://127.0.0.1:1"})["model"]
+    assert (found.state, "start it, or check the address" in found.detail) == ("fail", True)
+
+
+def test_damaged_page_cache(tmp_path: Path) -> None:
+    path = write(tmp_path / "cache" / "pages.sqlite", "no database")
+    path.rename(path.with_name(CACHE_FILE))
+    found = examined(tmp_path)["page cache"]
+    assert (found.state, found.remedy) == ("warn", f"remove {path.with_name(CACHE_FILE)}")
+    assert path.with_name(CACHE_FILE).read_text() == "no database"
+
+
 def test_offline_the_network_is_not_tried(tmp_path: Path) -> None:
-    def never(_: str, __: Settings) -> str:
+    def never(*_: object) -> str:
         raise AssertionError("the network was tried")
 
-    assert examined(tmp_path, reach=never)["search"].state == "skip"
+    found = examined(tmp_path, reach=never, reach_hub=never)
+    assert (found["search"].state, found["hub"].state) == ("skip", "skip")
 
 
 def test_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

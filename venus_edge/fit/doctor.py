@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Literal
 
 from venus_edge import config, demo, hub, registry, runtime
 from venus_edge.engine import devices, offload
-from venus_edge.errors import UsageError, VenusError
-from venus_edge.fit import card, header, machine, planner
+from venus_edge.errors import VenusError
+from venus_edge.fit import card, header, machine, planner, speed
 from venus_edge.settings import Settings, check
 from venus_edge.values import Malformed, Reply
 
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from venus_edge.engine.offload import Placement
 
 State = Literal["ok", "warn", "fail", "skip"]
-Reach = Callable[[str, Settings], str]  # an address -> "" if it answers, else why not
+Reach = Callable[[str, Settings, str], str]  # address, settings, host of one's own -> "" if it answers, else why not
 
 PACKAGES = ("llama-cpp-python", "huggingface-hub", "lxml", "httpx2", "click")
-PLACES = (("search", "https://duckduckgo.com/robots.txt"), ("pages", "https://example.org/"))
+REACHED = 10.0  # seconds in which a place has to answer
+PAGE = "https://example.org/"  # made for such questions (RFC 2606)
 EARLIEST = date(2026, 1, 1)  # before this program was written: a clock that says so is wrong
 LATEST = date(2040, 1, 1)
 LITTLE = 1_000_000_000  # bytes of disk under which a session or a page cache soon fails
@@ -62,6 +63,7 @@ class Patient:
     today: date = field(default_factory=date.today)
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     reach: Reach | None = None
+    reach_hub: Callable[[], str] | None = None
 
 
 def examine(patient: Patient) -> Iterator[Finding]:
@@ -83,8 +85,8 @@ def examine(patient: Patient) -> Iterator[Finding]:
     yield from _model(settings, patient)
     yield from _guarded("corpus", lambda: _corpora(settings))
     yield from _guarded("page cache", lambda: _cache(settings))
-    yield _hub(patient.environment, len(specs))
-    yield from _network(settings, patient.reach or reach)
+    yield from _guarded("hub", lambda: _hub(settings, patient, len(specs)))
+    yield from _guarded("search", lambda: _network(settings, patient.reach or reach))
 
 
 def _guarded(name: str, checks: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
@@ -199,7 +201,7 @@ def clock(today: date) -> Finding:
 def _model(settings: Settings, patient: Patient) -> Iterator[Finding]:
     """The file, whether it fits, and one turn of it; each only if the one before it is sound."""
     if settings.engine:
-        yield Finding("model", "skip", f"a server runs it: {_without_password(settings.engine)}")
+        yield from _guarded("model", lambda: _server(settings))
         return
     try:
         spec = runtime.spec_of(settings)
@@ -223,6 +225,14 @@ def _model(settings: Settings, patient: Patient) -> Iterator[Finding]:
     yield from _guarded("turn", lambda: _turn(path, planned, settings, patient.today))
 
 
+def _server(settings: Settings) -> Iterator[Finding]:
+    """The server that runs the model: whether it answers, and what it says of itself. Raises EngineError."""
+    notes: list[str] = []
+    with closing(runtime.remote_engine(settings, [], notes.append, once=True)) as engine:
+        told = "; ".join((f"window {engine.n_ctx:,} tokens", *notes))
+    yield Finding("model", "ok", f"the server {_without_password(settings.engine)} runs it: {told}")
+
+
 def _memory(planned: planner.Plan) -> Finding:
     if not planned.fits:
         return Finding("memory", "fail", planned.given_up[0], "venus-edge plan shows each part")
@@ -240,6 +250,9 @@ def _turn(path: Path, planned: planner.Plan, settings: Settings, today: date) ->
         yield placed(engine.placement, engine.notes, planned.gpu_layers)
         yield tags(engine)
         yield judged(_reply(engine, today))
+        pace = speed.of_run(engine.stats, (1, 1))
+    if pace is not None:
+        yield Finding("speed", "ok", f"reads {pace.prefill:.0f} tokens/s, writes {pace.decode:.1f}")
 
 
 def _reply(engine: LlamaEngine, today: date) -> Reply:
@@ -308,23 +321,29 @@ def _cache(settings: Settings) -> Iterator[Finding]:
     from venus_edge.sources.cache import FILE, Cache
 
     path = settings.directories.cache / FILE
-    if not path.exists():
-        yield Finding("page cache", "ok", "empty")
-        return
     with Cache(settings.directories.cache) as cache:
-        trouble = cache.trouble
-    state: State = "warn" if trouble else "ok"
-    yield Finding(
-        "page cache", state, trouble or f"{path.stat().st_size / 1e6:.1f} MB", f"remove {path}" if trouble else ""
-    )
+        sound = cache.is_sound()
+    if not sound:
+        yield Finding("page cache", "warn", f"{path} is damaged: what it holds is fetched again", f"remove {path}")
+    else:
+        yield Finding("page cache", "ok", f"{path.stat().st_size / 1e6:.1f} MB" if path.exists() else "empty")
 
 
-def _hub(environment: Mapping[str, str], known: int) -> Finding:
-    """Where models come from; of the token only whether there is one."""
-    endpoint = _without_password(environment.get("HF_ENDPOINT", hub.ENDPOINT))
-    token = "HF_TOKEN is set" if environment.get("HF_TOKEN") else "no HF_TOKEN"
-    offline = ", HF_HUB_OFFLINE is set" if hub.offline() else ""
-    return Finding("hub", "ok", f"{endpoint}, {token}{offline}, {known} models known")
+def _hub(settings: Settings, patient: Patient, known: int) -> Iterator[Finding]:
+    """Where models come from, and whether it answers; of the token only whether there is one."""
+    named = patient.environment.get("HF_ENDPOINT", hub.ENDPOINT)
+    token = "HF_TOKEN is set" if patient.environment.get("HF_TOKEN") else "no HF_TOKEN"
+    detail = f"{_without_password(named)}, {token}, {known} models known"
+    if settings.offline or hub.offline():
+        why = "offline" if settings.offline else "HF_HUB_OFFLINE is set"
+        yield Finding("hub", "skip", f"{detail}; {why}")
+        return
+    asked = patient.reach_hub or (lambda: hub.reach(hub.gate(allow_hosts=settings.allow_hosts)))
+    if trouble := asked():
+        remedy = "check the network, HF_ENDPOINT and the proxy; models that are here need no hub"
+        yield Finding("hub", "warn", f"{detail}: {_without_password(trouble)}", remedy)
+    else:
+        yield Finding("hub", "ok", detail)
 
 
 def _without_password(address: str) -> str:
@@ -332,25 +351,43 @@ def _without_password(address: str) -> str:
 
 
 def _network(settings: Settings, reached: Reach) -> Iterator[Finding]:
-    for name, address in PLACES:
-        if settings.offline:
-            yield Finding(name, "skip", "offline")
-        elif trouble := reached(address, settings):
-            remedy = "check the network and the proxy, or work with --offline and a --corpus"
-            yield Finding(name, "warn", f"{address}: {_without_password(trouble)}", remedy)
-        else:
-            yield Finding(name, "ok", address)
+    """Whether what a run would ask can be reached: each search service that is set, a page, and hosts of one's own.
+
+    Without any search service a run has nothing to go by, unless it has a corpus.
+    """
+    from venus_edge.sources import services
+
+    order = services.sites(settings.search, settings.services)
+    if settings.offline or settings.corpus:
+        yield Finding("search", "skip", "offline" if settings.offline else "the corpus is searched, not the web")
+        return
+    troubles = {name: reached(address, settings, own) for name, (address, own) in order.items()}
+    deaf = all(troubles.values())
+    for name, trouble in troubles.items():
+        remedy = "venus-edge run --search names others; or work with --offline and a --corpus" if trouble else ""
+        state: State = "ok" if not trouble else "fail" if deaf else "warn"
+        yield Finding(f"search {name}", state, _without_password(trouble) or "answers", remedy)
+    for address, own in ((PAGE, ""), *((f"http://{host}/", host) for host in settings.allow_hosts if _is_host(host))):
+        trouble = reached(address, settings, own)
+        remedy = "check the network; a firewall may let some sites through only" if trouble else ""
+        yield Finding("pages", "warn" if trouble else "ok", _without_password(trouble) or address, remedy)
 
 
-def reach(address: str, settings: Settings) -> str:
-    """Asks for one page through the gate; "" if it answers, else why not."""
+def _is_host(allowed: str) -> bool:
+    """Whether an entry of allow_hosts is one host, not a network or a pattern."""
+    return "/" not in allowed and "*" not in allowed
+
+
+def reach(address: str, settings: Settings, own: str) -> str:
+    """Asks for one page through the gate; "" if it answers, whatever it says, else why not."""
     from venus_edge.sources.address import parse
     from venus_edge.sources.gate import Gate, Policy
-    from venus_edge.sources.http import Fetcher
+    from venus_edge.sources.http import Fetcher, Limits
     from venus_edge.values import Failure
 
     place = parse(address)
     if isinstance(place, Failure):
-        raise UsageError(place.detail)
-    answer = Fetcher(Gate(Policy(settings.offline, settings.allow_hosts))).fetch(place)
+        return place.detail
+    allowed = (*settings.allow_hosts, own) if own else settings.allow_hosts
+    answer = Fetcher(Gate(Policy(settings.offline, allowed)), Limits(seconds=REACHED)).fetch(place)
     return answer.detail if isinstance(answer, Failure) else ""
