@@ -294,6 +294,21 @@ def pull(spec: ModelSpec, quant: str | None = None, watch: Watch = _unwatched) -
     return fetch(found, choose(found.files, quant or spec.quant, spec.gguf_repo), watch)[0]
 
 
+def reach(passing: Gate) -> str:
+    """Asks the hub for one page; "" if it answers, whatever it says, else why not. Raises UsageError for a proxy that
+    is none."""
+    import httpx2
+
+    from venus_edge.sources import hubclient
+
+    try:
+        with hubclient.client(passing, "hub") as client:
+            client.head(_endpoint(), timeout=10)
+    except (httpx2.HTTPError, ModelError) as error:
+        return _reason(error)
+    return ""
+
+
 @contextmanager
 def _through(passing: Gate, purpose: str) -> Iterator[None]:
     """While it lasts, every connection of huggingface_hub passes the gate."""

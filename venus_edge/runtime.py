@@ -7,7 +7,7 @@ refused is refused before the model is loaded.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -28,7 +28,7 @@ from venus_edge.protocol import prompt, rendering
 from venus_edge.registry import ModelSpec
 from venus_edge.settings import Directories, Settings, check
 from venus_edge.tools import Opener, Reader, Searcher
-from venus_edge.values import KV_NAMES, DialectName, KvTypes
+from venus_edge.values import KV_NAMES, DialectName, Failure, Found, KvTypes, Page
 
 if TYPE_CHECKING:
     from venus_edge.corpus.folder import Report
@@ -38,21 +38,30 @@ if TYPE_CHECKING:
     from venus_edge.engine.remote import RemoteEngine
     from venus_edge.sources.cache import Cache
     from venus_edge.sources.gate import Gate
+    from venus_edge.sources.language import Market
 
 Note = Callable[[str], None]
 
 DEFAULT_MODEL = "dr-venus-4b-rl"
 PAUSE = 0.5  # seconds between two pages of one site
 FLASH = {"auto": None, "on": True, "off": False}
-READING_WINDOW = 8_192  # tokens of the second sequence, in which the model reads pages
+READING_WINDOW = 8_192  # tokens of the second sequence, in which the model reads pages,
+READING_REST = 2_000  # and those of them that are for the prompt and the reply
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Where hits and pages come from in this run: the corpus or the web."""
+    """Where hits and pages come from in this run: the corpora, the web, or both; and the cache beside them."""
 
     searcher: Searcher
     opener: Opener
+    cache: Cache
+
+    def search_all(self, queries: Sequence[str], limit: int) -> tuple[Found, ...]:
+        return self.searcher.search_all(queries, limit)
+
+    def open(self, url: str) -> Page | Failure:
+        return self.opener.open(url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,7 @@ def demo(settings: Settings) -> Settings:
 def prepare(settings: Settings, note: Note) -> Iterator[Runtime]:
     """Opens model and world. Raises a VenusError of one line for whatever is missing or wrong."""
     check(settings)
-    if settings.offline and not settings.corpus:
+    if settings.offline and not settings.corpus and _is_empty(settings.directories):
         raise UsageError(
             "offline there is nothing to search without --corpus DIR (a folder of .html, .md or .txt files)"
         )
@@ -135,38 +144,47 @@ def prepare(settings: Settings, note: Note) -> Iterator[Runtime]:
         world = _world(settings, stack, gates, note)
         engine: LlamaEngine | RemoteEngine
         if path is None:
-            engine, key = _remote_engine(settings, gates, note), speed.key_of_server(settings.engine, spec.name)
+            engine, key = remote_engine(settings, gates, note), speed.key_of_server(settings.engine, spec.name)
         else:
             engine, key = _engine(path, spec, settings, note)
         stack.enter_context(closing(engine))
-        yield _ready(settings, spec, engine, world, today, tuple(gates), key)
+        reader = _reader(spec, engine, settings, world.cache, path)
+        yield _ready(settings, spec, engine, world, reader, today, tuple(gates), key)
 
 
-def _remote_engine(settings: Settings, gates: list[Gate], note: Note) -> RemoteEngine:
+def remote_engine(settings: Settings, gates: list[Gate], note: Note, once: bool = False) -> RemoteEngine:
     """The model on a server. The gate lets the engine reach that host and port and nothing else; offline, only a server
-    on this machine."""
+    on this machine. `once`: one that is not there is not asked again."""
     from venus_edge.engine.remote import RemoteEngine
-    from venus_edge.engine.wire import host_of, place
+    from venus_edge.engine.wire import Patience, host_of, place
     from venus_edge.sources.gate import Gate, Policy
     from venus_edge.sources.modelserver import ModelClient
 
     offline = settings.offline and place(settings.engine) != "this machine"
     gate = Gate(Policy(offline, (host_of(settings.engine),)))
     gates.append(gate)
-    engine = RemoteEngine(settings.engine, ModelClient(gate), key=settings.engine_key)
+    patience = Patience(pauses=()) if once else Patience()
+    engine = RemoteEngine(settings.engine, ModelClient(gate), key=settings.engine_key, patience=patience)
     for line in engine.notes:
         note(line)
     return engine
 
 
 def _ready(
-    settings: Settings, spec: ModelSpec, engine: Engine, world: World, today: date, gates: tuple[Gate, ...], key: str
+    settings: Settings,
+    spec: ModelSpec,
+    engine: Engine,
+    world: World,
+    reader: Reader,
+    today: date,
+    gates: tuple[Gate, ...],
+    key: str,
 ) -> Runtime:
     from venus_edge.tools.toolbox import Toolbox
 
     _check_template(spec, engine, today)
     seed = secrets.randbelow(2**31) if settings.seed is None else settings.seed
-    tools = Toolbox(world.searcher, world.opener, _reader(spec, engine), spec.dialect, spec.results)
+    tools = Toolbox(world, world, reader, spec.dialect, spec.results)
     config = Config(
         today,
         replace(spec.sampling, seed=seed),
@@ -259,7 +277,7 @@ def wishes(spec: ModelSpec, settings: Settings, most: int | None = None) -> Wish
     return Wishes(
         n_ctx=settings.n_ctx,
         n_ctx_most=most or spec.n_ctx,
-        reading=READING_WINDOW if spec.reader == "model" else 0,
+        reading=_reading_window(settings) if spec.reader == "model" else 0,
         kv_type=settings.kv_type or spec.kv_type or None,
         gpu_layers=_gpu_layers(settings.gpu_layers),
         main_gpu=settings.main_gpu,
@@ -329,6 +347,11 @@ def options(chosen: Plan, settings: Settings) -> EngineOptions:
     )
 
 
+def _reading_window(settings: Settings) -> int:
+    """The tokens of the second sequence: so much of a page as was asked for, and room for the prompt and the reply."""
+    return READING_WINDOW if settings.read_tokens is None else settings.read_tokens + READING_REST
+
+
 def _gpu_layers(text: str) -> int | None:
     """None for auto, -1 for all."""
     named = {"auto": None, "all": -1}
@@ -358,40 +381,61 @@ def _date(text: str | None) -> date:
         raise UsageError(f"date {text!r} is not YYYY-MM-DD") from None
 
 
-def _reader(spec: ModelSpec, engine: Engine) -> Reader:
-    from venus_edge.tools.evidence import ExtractiveReader, ModelReader
+def _reader(spec: ModelSpec, engine: Engine, settings: Settings, cache: Cache, path: Path | None) -> Reader:
+    """Who reads pages; what was read before is not read again."""
+    from venus_edge.tools.evidence import ExtractiveReader, ModelReader, ReadingPlan
+    from venus_edge.tools.kept import KeptReader
 
-    return ModelReader(engine, engine.chat_template) if spec.reader == "model" else ExtractiveReader()
+    if spec.reader != "model":
+        return KeptReader(ExtractiveReader(), cache)
+    plan = ReadingPlan() if settings.read_tokens is None else ReadingPlan(settings.read_tokens)
+    return KeptReader(
+        ModelReader(engine, engine.chat_template, plan=plan, model=_identity(spec, settings, path)), cache
+    )
+
+
+def _identity(spec: ModelSpec, settings: Settings, path: Path | None) -> str:
+    """What tells one model from another: the file as it is, or the server and the name."""
+    if path is None:
+        return f"{settings.engine} {spec.name}"
+    stat = path.stat()
+    return f"{path.name} {stat.st_size} {stat.st_mtime_ns}"
 
 
 # -- the world --------------------------------------------------------------------------------------------------------
 
 
 def _world(settings: Settings, stack: ExitStack, gates: list[Gate], note: Note) -> World:
-    """The corpora that were named, or the web."""
-    if settings.corpus:
-        from venus_edge.corpus.shelf import Shelf
+    """The corpora that were named; the web where there are none, or beside them where `search` names `corpus` and
+    services."""
+    from venus_edge.corpus.shelf import Shelf
+    from venus_edge.sources import services
 
-        shelf = Shelf([stack.enter_context(closing(open_corpus(path, settings, note))) for path in settings.corpus])
-        return World(shelf, shelf)
-    return _web(settings, stack, gates)
+    names = services.named(settings.search)
+    beside = [name for name in names if name != services.CORPUS] if services.CORPUS in names else []
+    if services.CORPUS in names and not settings.corpus:
+        raise UsageError("search names corpus, but there is none: name a folder with --corpus DIR")
+    web = _web(settings, stack, gates) if beside or not settings.corpus else None
+    if web is not None and not settings.corpus:
+        return web
+    corpora = [stack.enter_context(closing(open_corpus(path, settings, note))) for path in settings.corpus]
+    shelf = Shelf(corpora if web is None else [*corpora, web])
+    return World(shelf, shelf, web.cache if web is not None else _cache(settings, stack))
 
 
 def _web(settings: Settings, stack: ExitStack, gates: list[Gate]) -> World:
     from venus_edge.sources import services
-    from venus_edge.sources.cache import Cache
     from venus_edge.sources.gate import Gate, Policy
     from venus_edge.sources.http import USER_AGENT, Fetcher
-    from venus_edge.sources.language import named
     from venus_edge.sources.pace import Pace
+    from venus_edge.sources.proxies import Proxies
     from venus_edge.sources.robots import Robots
     from venus_edge.sources.search import Search
-    from venus_edge.sources.web import Web
+    from venus_edge.sources.web import Recent, Web
 
-    place = named(settings.region)
-    if settings.region and place is None:
-        raise UsageError(f"region {settings.region!r} is not a country and a language, like de-de or cn-zh")
-    gate = Gate(Policy(settings.offline, settings.allow_hosts))
+    place, proxies = _place(settings), Proxies(settings.proxy)
+    proxies.check()
+    gate = Gate(Policy(settings.offline, settings.allow_hosts), environment=True, proxies=proxies)
     gates.append(gate)
     fetcher = Fetcher(
         gate,
@@ -399,10 +443,40 @@ def _web(settings: Settings, stack: ExitStack, gates: list[Gate]) -> World:
         language=place.language if place is not None else "",
         pace=Pace(PAUSE),
     )
-    cache = stack.enter_context(Cache(settings.directories.cache, asked=fetcher.headers))
+    cache = _cache(settings, stack, fetcher.headers)
     asked = services.providers(settings.search, settings.services, gate, place)
+    search = Search(asked, cache, settings.offline, f"{place}" if place else "", settings.search_seconds)
     robots = Robots(fetcher.fetch, fetcher.user_agent) if settings.robots else None
-    return World(Search(asked, cache, settings.offline, settings.region), Web(fetcher, cache, robots=robots))
+    return World(search, Web(fetcher, cache, robots=robots, recent=Recent()), cache)
+
+
+def _place(settings: Settings) -> Market | None:
+    """Where and in which language searches are asked and pages read; None: by the query's script."""
+    from venus_edge.sources.language import Market, named, spoken
+
+    region, language = named(settings.region), spoken(settings.language)
+    if settings.region and region is None:
+        raise UsageError(f"region {settings.region!r} is not a country and a language, like de-de or cn-zh")
+    if settings.language and language is None:
+        raise UsageError(f"language {settings.language!r} is not a language and a country, like zh-CN or sv-SE")
+    return Market(region.region, language.language) if region and language else region or language
+
+
+def _cache(settings: Settings, stack: ExitStack, asked: Mapping[str, str] | None = None) -> Cache:
+    from venus_edge.sources.cache import Cache
+
+    return stack.enter_context(Cache(settings.directories.cache, settings.cache_mb * 1_000_000, asked))
+
+
+def _is_empty(directories: Directories) -> bool:
+    """Whether nothing was ever fetched: an earlier run's pages and searches can be asked offline."""
+    from venus_edge.sources.cache import Cache
+
+    with Cache(directories.cache) as cache:
+        if not cache.path.exists():
+            return True
+        stats = cache.stats()
+        return not (stats.pages or stats.searches)
 
 
 def page_cache(directories: Directories) -> Cache:

@@ -1,6 +1,7 @@
 """THE SEARCH SERVICES BY NAME: `--search a,b,c` -> the providers in that order. Literal data, and what each needs.
 
 `auto` is what is configured: services with a key or an address of one's own first, then those that need neither.
+`corpus` is no service: it says that the corpora of a run are searched beside them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from venus_edge.sources.serper import Serper
 from venus_edge.sources.tavily import Tavily
 from venus_edge.sources.wikipedia import Wikipedia
 
+CORPUS = "corpus"
 Make = Callable[[Gate, str, Market | None], Provider]
 
 # name -> (the variable that configures it, "" if it needs nothing; what makes it), in the order of `auto`
@@ -31,6 +33,25 @@ SERVICES: dict[str, tuple[str, Make]] = {
     "ddgs": ("", lambda gate, _, place: Ddgs(gate, place)),
     "wikipedia": ("", lambda gate, _, place: Wikipedia(gate, market=place)),
 }
+
+
+# Where the services are that have an address of their own, as their modules name it; SearXNG's is the person's.
+_SITES = {
+    "serper": "https://google.serper.dev/",
+    "brave": "https://api.search.brave.com/",
+    "tavily": "https://api.tavily.com/",
+    "ddgs": "https://html.duckduckgo.com/html/",
+    "wikipedia": "https://en.wikipedia.org/w/api.php",
+}
+
+
+def sites(order: str, configured: Services) -> dict[str, tuple[str, str]]:
+    """The services in `order` -> an address that shows whether each can be reached, and the host of one's own that it
+    may be at, "" for a public one. Raises UsageError for a service that is not known or not configured."""
+    named = {provider.name for provider in providers(order, configured, Gate())}
+    there = {name: (site, "") for name, site in _SITES.items() if name in named}
+    own = configured.searxng
+    return {"searxng": (own, _host(own)), **there} if "searxng" in named else there
 
 
 def _host(base: str) -> str:
@@ -45,9 +66,14 @@ def _host(base: str) -> str:
     return f"[{parts.hostname}]:{port}" if ":" in parts.hostname else f"{parts.hostname}:{port}"
 
 
+def named(order: str) -> list[str]:
+    """The names in an order of services."""
+    return [name.strip() for name in order.split(",") if name.strip()]
+
+
 def providers(order: str, configured: Services, gate: Gate, place: Market | None = None) -> tuple[Provider, ...]:
     """The services in `order`. Raises UsageError for one that is not known or not configured."""
-    names = [name.strip() for name in order.split(",") if name.strip()]
+    names = [name for name in named(order) if name != CORPUS]
     chosen: dict[str, Provider] = {}
     for name in names:
         if name == "auto":
@@ -56,9 +82,9 @@ def providers(order: str, configured: Services, gate: Gate, place: Market | None
         elif name in SERVICES:
             chosen.setdefault(name, _made(name, configured, gate, place))
         else:
-            raise UsageError(f"no search service {name!r}; known: auto, {', '.join(SERVICES)}")
-    if not chosen:
-        raise UsageError(f"no search service is named; known: auto, {', '.join(SERVICES)}")
+            raise UsageError(f"no search service {name!r}; known: auto, {', '.join(SERVICES)}, {CORPUS}")
+    if not chosen and CORPUS not in named(order):
+        raise UsageError(f"no search service is named; known: auto, {', '.join(SERVICES)}, {CORPUS}")
     return tuple(chosen.values())
 
 
