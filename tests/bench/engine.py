@@ -74,7 +74,8 @@ def bare_decode(engine: LlamaEngine, count: int) -> float:
     as before then."""
     lib, context = engine._context.lib, engine._context
     start = context.held(0)
-    chain = lib.llama_sampler_init_greedy()
+    chain = lib.llama_sampler_chain_init(lib.llama_sampler_chain_default_params())  # it keeps its array of candidates
+    lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_greedy())
     token = (lib.llama_token * 1)(100)
     began = time.perf_counter()
     for _ in range(count):
@@ -262,10 +263,10 @@ def snapshot_row(engine: LlamaEngine, pairs: int, count: int = 2_000) -> Row:
     return Row(f"{count:,} tokens: restored / evaluated", values, 0.01, at_most=True, note=note)
 
 
-def long_turn_rows(path: Path, pairs: int, tokens: int = 3_000, part: int = 300) -> Iterator[Row]:
+def long_turn_rows(path: Path, pairs: int, threads: int, tokens: int = 3_000, part: int = 300) -> Iterator[Row]:
     """One turn of 3,000 tokens: how much dearer its last 300 are than its first, by how much the bare loop's are."""
     turns = []
-    with closing(endless(path, EngineOptions(n_ctx=4_096, n_ctx_reading=0, speculate=False))) as engine:
+    with closing(endless(path, opened(4_096, threads))) as engine:
         for number in range(pairs):
             turn = Turn(engine, ids_of(8), tokens + 100, number)
             turn.write(50)
@@ -293,13 +294,17 @@ def _progress(line: str) -> None:
     sys.stderr.flush()
 
 
-def completion_row(path: Path, tokens: int = 3_000, part: int = 300) -> Row:
+def completion_row(path: Path, threads: int, tokens: int = 3_000, part: int = 300) -> Row:
     """The same of `Llama.create_completion`, once: for the shape of it."""
-    times = long_completion(path, tokens)
+    times = long_completion(path, tokens, threads)
     last = statistics.median(times[-part:])
     growth = last / statistics.median(times[50 : 50 + part])
     note = f"{1_000 * last:.1f} ms a token at the end, {sum(times):.0f} s"
     return Row(f"  Llama.create_completion's, {tokens:,} tokens", [growth], note=note)
+
+
+def opened(window: int, threads: int) -> EngineOptions:
+    return EngineOptions(n_ctx=window, n_ctx_reading=0, n_threads=threads, n_threads_batch=threads, speculate=False)
 
 
 def endless(path: Path, options: EngineOptions) -> LlamaEngine:
@@ -309,12 +314,13 @@ def endless(path: Path, options: EngineOptions) -> LlamaEngine:
     return engine
 
 
-def slice_rows(path: Path, server: Path | None, shared: Path | None, pairs: int) -> Iterator[Row]:
+def slice_rows(arguments: argparse.Namespace) -> Iterator[Row]:
     """Twenty turns of some 60 tokens, each answered by 250: the same conversation through three programs in turn."""
-    told = script(open_vocabulary(path), shared)
-    players: dict[str, Any] = {"ours": OurSlice(path, told), CHAT: ChatCompletion(path, told)}
-    if server is not None:
-        players["llama-server, prompt cache"] = ServerSlice(path, told, server)
+    path, threads, pairs = arguments.small, arguments.threads, arguments.pairs
+    told = script(open_vocabulary(path), arguments.shared)
+    players: dict[str, Any] = {"ours": OurSlice(path, told, threads), CHAT: ChatCompletion(path, told, threads)}
+    if arguments.server is not None:
+        players["llama-server, prompt cache"] = ServerSlice(path, told, threads, arguments.server)
     seconds: dict[str, list[float]] = {name: [] for name in players}
     for _ in range(pairs):
         for name, player in players.items():
@@ -366,11 +372,11 @@ def rows(arguments: argparse.Namespace) -> Iterator[Row]:
         yield from big_rows(arguments)
         gc.collect()
     if "long" in only and arguments.small:
-        yield from long_turn_rows(arguments.small, pairs)
+        yield from long_turn_rows(arguments.small, pairs, arguments.threads)
     if "completion" in only and arguments.small:
-        yield completion_row(arguments.small)
+        yield completion_row(arguments.small, arguments.threads)
     if "slice" in only and arguments.small:
-        yield from slice_rows(arguments.small, arguments.server, arguments.shared, pairs)
+        yield from slice_rows(arguments)
 
 
 def left_out(arguments: argparse.Namespace) -> list[str]:
@@ -387,7 +393,8 @@ def left_out(arguments: argparse.Namespace) -> list[str]:
 
 def big_rows(arguments: argparse.Namespace) -> Iterator[Row]:
     pairs, only, depths = arguments.pairs, arguments.only, [int(text) for text in arguments.depths.split(",")]
-    options = EngineOptions(n_ctx=max(4_000, *depths) + 1_024, n_ctx_reading=0, type_k=arguments.kv, speculate=False)
+    window = max(4_000, *depths) + 1_024
+    options = replace(opened(window, arguments.threads), type_k=arguments.kv)
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.model or geometry.write(Path(folder) / "qwen3-4b-q4_k_m.gguf", with_vocabulary=True)
         with closing(endless(path, options)) as engine:
@@ -422,8 +429,9 @@ def main() -> None:
     parser.add_argument("--prefill", type=int, default=512)
     parser.add_argument("--depths", default="0,8000", help="tokens of context at which decode is measured")
     parser.add_argument("--kv", default="q8_0", help="KV type")
+    parser.add_argument("--threads", type=int, default=cores(), help="of every program; fewer on a busy machine")
     arguments = parser.parse_args()
-    sys.stdout.writelines(f"{line}\n" for line in [*machine(), *left_out(arguments)])
+    sys.stdout.writelines(f"{line}\n" for line in [*machine(arguments.threads), *left_out(arguments)])
     sys.stdout.write(f"{'':58} {'median':>8}  {'spread':18} {'wanted':9}\n")
     for row in rows(arguments):
         sys.stdout.write(f"{row}\n")
@@ -437,14 +445,14 @@ def smollm() -> Path | None:
     return next((file for place in places for file in Path(place).glob("*.gguf")), None)
 
 
-def machine() -> list[str]:
+def machine(threads: int) -> list[str]:
     """What the figures are of: threads, what llama.cpp computes with, what else was running."""
     try:
         load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
     except OSError:
         load = "unknown"
     able = library.load().llama_print_system_info().decode().replace(" = 1", "").strip(" |")
-    return [f"{cores()} threads; load of 1, 5, 15 minutes at the start: {load}", able]
+    return [f"{threads} threads on {cores()} cores; load of 1, 5, 15 minutes at the start: {load}", able]
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ from venus_edge.engine import Request, Sampling
 from venus_edge.engine.chain import Chain
 from venus_edge.engine.generation import LocalGeneration
 from venus_edge.engine.llama import LlamaEngine
-from venus_edge.engine.machine import cores
 from venus_edge.engine.options import EngineOptions
 from venus_edge.engine.vocabulary import Vocabulary
 from venus_edge.protocol import rendering, stream
@@ -111,14 +110,22 @@ def _scripted_llama() -> Any:
     return ScriptedLlama
 
 
+def _llama(path: Path, window: int, threads: int) -> Any:
+    counts = {"n_threads": threads, "n_threads_batch": threads}
+    return _scripted_llama()(str(path), n_ctx=window, verbose=False, flash_attn=True, **counts)
+
+
 # -- the three programs -----------------------------------------------------------------------------------------------
 
 
 class OurSlice:
     """The agent's way through the engine."""
 
-    def __init__(self, path: Path, told: Script) -> None:
-        self._engine = LlamaEngine(path, EngineOptions(n_ctx=N_CTX, n_ctx_reading=0, speculate=False))
+    def __init__(self, path: Path, told: Script, threads: int) -> None:
+        options = EngineOptions(
+            n_ctx=N_CTX, n_ctx_reading=0, n_threads=threads, n_threads_batch=threads, speculate=False
+        )
+        self._engine = LlamaEngine(path, options)
         self._told = told
 
     def play(self) -> float:
@@ -158,8 +165,8 @@ class OurSlice:
 class ChatCompletion:
     """llama-cpp-python's chat."""
 
-    def __init__(self, path: Path, told: Script) -> None:
-        self._llama = _scripted_llama()(str(path), n_ctx=N_CTX, n_threads=cores(), verbose=False, flash_attn=True)
+    def __init__(self, path: Path, told: Script, threads: int) -> None:
+        self._llama = _llama(path, N_CTX, threads)
         self._told = told
 
     def play(self) -> float:
@@ -189,14 +196,17 @@ class ChatCompletion:
 class ServerSlice:
     """llama-server with its prompt cache, token ids in and out."""
 
-    def __init__(self, path: Path, told: Script, program: Path) -> None:
+    def __init__(self, path: Path, told: Script, threads: int, program: Path) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self._url = f"http://127.0.0.1:{port}"
         command = [str(program), "-m", str(path), "--port", str(port), "-c", str(N_CTX), "-np", "1", "-fa", "on"]
         self._process = subprocess.Popen(
-            [*command, "-t", str(cores())], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*command, "-t", str(threads), "-tb", str(threads)],
+            env=ENVIRONMENT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         self._told = told
         self._played = 0
@@ -245,9 +255,9 @@ class ServerSlice:
         self._process.wait()
 
 
-def long_completion(path: Path, tokens: int) -> list[float]:
+def long_completion(path: Path, tokens: int, threads: int) -> list[float]:
     """Seconds between the texts of one `Llama.create_completion` of so many scripted tokens."""
-    llama = _scripted_llama()(str(path), n_ctx=4_096, n_threads=cores(), verbose=False, flash_attn=True)
+    llama = _llama(path, 4_096, threads)
     prose = llama.tokenize(PROSE.encode(), add_bos=False)
     llama.script = [prose[number % len(prose)] for number in range(tokens)]
     times, last = [], time.perf_counter()
