@@ -94,7 +94,10 @@ class Shown:
         return found
 
     def read(self) -> None:
-        if not select.select([self.main], [], [], LONG)[0]:
+        end = time.monotonic() + LONG
+        while not select.select([self.main], [], [], 0.05)[0]:
+            if self.process.poll() is None and time.monotonic() < end:
+                continue
             pytest.fail(f"nothing more is shown after {self.text[-2_000:]!r}")
         self.text += os.read(self.main, 65_536).decode("utf-8", "replace")
 
