@@ -23,7 +23,7 @@ from venus_edge.errors import EngineError, ModelError, StorageError, UsageError
 from venus_edge.events import Event, RunStarted
 from venus_edge.fit import planner, speed
 from venus_edge.fit.planner import Machine, Plan, Wishes
-from venus_edge.fit.speed import Forecast
+from venus_edge.fit.speed import Estimate, Forecast, Speed
 from venus_edge.protocol import prompt, rendering
 from venus_edge.registry import ModelSpec
 from venus_edge.settings import Directories, Settings, check
@@ -91,7 +91,7 @@ class Runtime:
             self.engine.n_ctx,
             _limits(self.settings).seconds,
             speed.kept(directory, self.speed_key) if self.speed_key else None,
-            usual=spec.n_ctx_train >= planner.LEAST_WINDOW,
+            usual=_runs_long(spec),
         )
 
     def learn(self, forecast: Forecast) -> None:
@@ -324,6 +324,15 @@ def _first_that_opens(
             if asked or not smaller:
                 raise
             most = smaller[0]
+
+
+def estimate(found: Speed, spec: ModelSpec, n_ctx: int) -> Estimate | None:
+    """How long a run of the model takes at a speed; None where its runs are not of the kind of the released ones."""
+    return speed.estimate(found, spec.dialect, spec.reader == "model", n_ctx) if _runs_long(spec) else None
+
+
+def _runs_long(spec: ModelSpec) -> bool:
+    return spec.n_ctx_train >= planner.LEAST_WINDOW
 
 
 def options(chosen: Plan, settings: Settings) -> EngineOptions:

@@ -19,6 +19,7 @@ from venus_edge.fit import header, machine, planner
 from venus_edge.hub import Progress
 
 SPEC = registry.load()["dr-venus-4b-rl"]
+TEMPLATE = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<think><tool_call>"
 
 
 def invoke(*arguments: str) -> Result:
@@ -200,11 +201,54 @@ def test_a_first_run_on_a_terminal_offers_size_and_time() -> None:
     )
 
 
-def test_the_time_of_a_run_is_told_by_a_measured_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_speed_of_a_model_is_measured_once_and_told_ever_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("VENUS_CACHE_DIR", str(tmp_path))
-    result = invoke("plan", "--model", "venus-tiny", "--time")
-    assert result.output.splitlines()[-1].startswith("Time      a run takes about ")
+    assert invoke("plan", "--model", "venus-tiny").output.endswith("Time      not measured: venus-edge plan --time\n")
+    assert json.loads(invoke("plan", "--model", "venus-tiny", "--json").output)["speed"] is None
+    last = invoke("plan", "--model", "venus-tiny", "--time").output.splitlines()[-1]
+    assert last.startswith("Time      reads ")  # its runs are three turns: no minutes are foretold
+    again = json.loads(invoke("plan", "--model", "venus-tiny", "--json").output)
+    assert (again["speed"]["prefill"] > 0, again["estimate"]) == (True, None)
     assert (tmp_path / "speed.json").is_file()
+
+
+def test_a_model_made_for_research_is_told_its_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model_file: Path
+) -> None:
+    monkeypatch.setenv("VENUS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("VENUS_CONFIG_DIR", str(tmp_path))
+    assert invoke("models", "add", str(model_file), "--name", "mine", "--dialect", "rl").exit_code == 0
+    own = tmp_path / "models.toml"
+    own.write_text(own.read_text().replace("n_ctx_train = 8192", "n_ctx_train = 262144"))
+    last = invoke("plan", "--model", "mine", "--time").output.splitlines()[-1]
+    assert last.startswith("Time      a run takes about ")
+    record = json.loads(invoke("plan", "--model", "mine", "--json").output)
+    assert 0 < record["estimate"]["least"] <= record["estimate"]["usual"] <= record["estimate"]["most"]
+    described = invoke("plan", "--model", "mine", "--memory", "8G").output
+    assert "Time" not in described  # nothing was measured there
+
+
+def test_a_run_tells_its_time_at_the_start_and_in_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CACHE", "CONFIG", "DATA"):
+        monkeypatch.setenv(f"VENUS_{name}_DIR", str(tmp_path))
+    model_file = write_model(tmp_path / "m.gguf", TEMPLATE)
+    assert invoke("models", "add", str(model_file), "--name", "mine", "--dialect", "sft").exit_code == 0
+    own = tmp_path / "models.toml"
+    own.write_text(own.read_text().replace("n_ctx_train = 8192", "n_ctx_train = 262144"))
+    (tmp_path / "notes").mkdir()
+    asked = ["run", "?", "--model", "mine", "--corpus", str(tmp_path / "notes"), "--offline", "--max-turns", "1"]
+    asked += ["--max-minutes", "0.01", "--seed", "1", "--json"]
+    first = invoke(*asked)
+    assert "Time:" not in first.stderr
+    assert invoke("plan", "--model", "mine", "--time").exit_code == 0
+    second = invoke(*asked)
+    (line,) = [line for line in second.stderr.splitlines() if line.startswith("Time: about ")]
+    told = json.loads(second.stdout)["estimate"]
+    assert set(told) == {"usual", "least", "most"}
+    assert line == "Time: about 1 minute"  # it may not take longer
+    assert told["most"] <= 0.6
 
 
 def test_a_window_beyond_the_models_own_is_refused() -> None:

@@ -13,6 +13,7 @@ from venus_edge.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
     from venus_edge.fit.planner import Machine, Memory, Model, Plan
+    from venus_edge.fit.speed import Estimate, Speed
     from venus_edge.registry import ModelSpec
     from venus_edge.settings import Settings
 
@@ -67,23 +68,44 @@ def plan(
     runtime.check_cards(settings, machine)
     wishes = runtime.wishes(spec, settings)
     chosen = planner.plan(model, machine, replace(wishes, quant=quant))
-    click.echo(json.dumps(_record(chosen, machine)) if as_json else _table(chosen, machine))
+    here = memory is None and gpu_memory is None and chosen.fits
+    found = _speed(spec, settings, chosen, timed) if here else None
+    took = None if found is None else runtime.estimate(found, spec, chosen.n_ctx)
+    if as_json:
+        click.echo(json.dumps({**_record(chosen, machine), "speed": _fields(found), "estimate": _fields(took)}))
+    else:
+        click.echo("\n".join((_table(chosen, machine), *_time(found, took, here))))
     if not chosen.fits:
         raise SystemExit(1)
-    if timed:
-        click.echo(_time(spec, settings, chosen), err=as_json)
 
 
-def _time(spec: ModelSpec, settings: Settings, chosen: Plan) -> str:
-    """How long a run takes here, by the model's speed; it is measured where it never was."""
+def _speed(spec: ModelSpec, settings: Settings, chosen: Plan, measured: bool) -> Speed | None:
+    """The model's speed here, opened as planned, as it was measured before; by wish it is measured where it never was.
+    Raises ModelError for a measurement of a model that is not here."""
     from venus_edge import hub, runtime
     from venus_edge.fit import speed
 
-    path = hub.locate(spec, settings.directories.models)
+    try:
+        path = hub.locate(spec, settings.directories.models)
+    except ModelError:
+        if measured:
+            raise
+        return None
+    if not measured:
+        return speed.kept(settings.directories.cache, speed.key(path, chosen))
     small = replace(chosen, n_ctx=min(chosen.n_ctx, 2_048), n_ctx_reading=0)
-    found = speed.of_model(path, small, runtime.options(small, settings), settings.directories.cache)
-    took = speed.estimate(found, spec.dialect, spec.reader == "model")
-    return f"Time      a run takes {took} (reads {found.prefill:.0f} tokens/s, writes {found.decode:.1f})"
+    return speed.of_model(path, small, runtime.options(small, settings), settings.directories.cache)
+
+
+def _time(found: Speed | None, took: Estimate | None, here: bool) -> list[str]:
+    if found is None:
+        return ["Time      not measured: venus-edge plan --time"] if here else []
+    pace = f"reads {found.prefill:.0f} tokens/s, writes {found.decode:.1f}"
+    return [f"Time      {pace}" if took is None else f"Time      a run takes {took} ({pace})"]
+
+
+def _fields(value: Speed | Estimate | None) -> dict[str, float] | None:
+    return None if value is None else asdict(value)
 
 
 def _check_window(asked: int | None, trained: int) -> None:

@@ -124,7 +124,9 @@ def _version(name: str) -> str:
 def _build() -> Iterator[Finding]:
     made = machine.build()
     slow = platform.machine().lower() in ("x86_64", "amd64") and "AVX2" not in made.features
-    detail = f"{made.version}, {'offloads to a GPU' if made.offload else 'CPU only'}, {' '.join(made.features)}"
+    beside = [name for name in devices.build().backends if name not in ("CPU", "BLAS", "RPC")]
+    offload_ = f"built for {', '.join(beside)}" if beside else "CPU only"
+    detail = f"{made.version}, {offload_}, {' '.join(made.features)}"
     if slow:
         remedy = "pip install --force-reinstall --no-cache-dir llama-cpp-python, on this machine"
         yield Finding("llama.cpp", "warn", f"{detail}: built without AVX2, so it is several times slower", remedy)

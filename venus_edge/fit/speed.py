@@ -61,7 +61,9 @@ class Estimate:
     most: float
 
     def __str__(self) -> str:
-        return f"about {_minutes(self.usual)} minutes, {_minutes(self.least)} to {_minutes(self.most)}"
+        usual, least, most = (_minutes(part) for part in (self.usual, self.least, self.most))
+        about = f"about {usual} minute{'s' if usual > 1 else ''}"
+        return about if least == most else f"{about}, {least} to {most}"
 
 
 def estimate(speed: Speed, dialect: DialectName, reads: bool, n_ctx: int = 0) -> Estimate:
@@ -204,8 +206,8 @@ def of_model(model: Path, plan: Plan, options: EngineOptions, directory: Path) -
 def key(model: Path, plan: Plan) -> str:
     """What a speed holds for: the file, and how it is opened on this machine."""
     stat = model.stat()
-    parts = (model.resolve(), stat.st_size, stat.st_mtime_ns, plan.kv_type, plan.gpu_layers, plan.threads)
-    return _key(*parts)
+    opened = (plan.kv_type, plan.gpu_layers, plan.main_gpu, plan.tensor_split, plan.threads)
+    return _key(model.resolve(), stat.st_size, stat.st_mtime_ns, *opened)
 
 
 def key_of_server(address: str, model: str) -> str:
