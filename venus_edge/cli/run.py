@@ -78,8 +78,15 @@ class Outcome:
 @click.option("--date", metavar="YYYY-MM-DD", help="The date the model is told.  [today]")
 @click.option("--offline", is_flag=True, help="Open no connection whatever.")
 @click.option("--allow-host", "allow_hosts", multiple=True, metavar="HOST", help="Let visits reach this private host.")
-@click.option("--search", metavar="A,B,C", help="Order of search services: searxng serper brave tavily ddgs wikipedia.")
+@click.option(
+    "--search",
+    metavar="A,B,C",
+    help="Order of search services: searxng serper brave tavily ddgs wikipedia; corpus: the folders beside them.",
+)
 @click.option("--region", metavar="CC-LANG", help="Market of searches, like de-de.  [by the query's script]")
+@click.option("--language", metavar="LANG-CC", help="Language of searches and pages, like zh-CN.")
+@click.option("--proxy", metavar="URL|none", help="Proxy of searches and pages.  [the environment's]")
+@click.option("--read-tokens", type=int, metavar="N", help="Tokens of a page that the model reads for a goal.")
 @click.option("--robots/--no-robots", default=False, help="Leave out pages that a site's robots.txt names.")
 @click.option("--user-agent", metavar="TEXT", help="What pages are told of who asks.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the answer.")

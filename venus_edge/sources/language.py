@@ -62,6 +62,21 @@ def named(written: str) -> Market | None:
     return Market(f"{country}-{second.lower()}", "ar" if country == "xa" else f"{language}-{country.upper()}")
 
 
+# languages whose country has the same two letters
+_OF_ONE_COUNTRY = frozenset(("de", "es", "fi", "fr", "hu", "it", "nl", "pl", "pt", "ro", "tr"))
+
+
+def spoken(written: str) -> Market | None:
+    """The market of a language, "zh-CN", "ja" or "fr"; None for what is none, or is spoken in many countries."""
+    known = reversed((ENGLISH, *(found for _, found in _SCRIPTS)))  # mainland China before Taiwan
+    for found in known:
+        if written in (found.language, found.language.partition("-")[0]):
+            return found
+    if written in _OF_ONE_COUNTRY:
+        return named(f"{written}-{written.upper()}")
+    return named(written) if re.fullmatch(r"[a-z]{2,3}-[A-Z]{2}", written) else None
+
+
 def market(text: str) -> Market:
     """The market that a query in this script is asked in."""
     found = next((found for script, found in _SCRIPTS if script.search(text)), ENGLISH)

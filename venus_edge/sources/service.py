@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 import httpcore2
 import httpx2
@@ -70,6 +71,8 @@ class Service:
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
         headers |= {"Content-Type": "application/json"} if content is not None else {}
         try:
+            url, account = _without_account(url)
+            headers |= account
             with self.gate.client("search", deadline, headers | dict(self.headers)) as client:
                 return self._received(client, client.build_request(method, url, content=content))
         except Refusal as refusal:
@@ -128,6 +131,16 @@ def _object(body: bytes) -> dict[str, Any] | Reply:
         text = body.decode("utf-8", "replace")
         return _TOO_MUCH if is_check(text) or not text.strip() else refused("its reply is not JSON")
     return value if isinstance(value, dict) else refused("its reply is not what it should be")
+
+
+def _without_account(url: str) -> tuple[str, dict[str, str]]:
+    """The address without the name and password in it, and the header that they become: addresses are logged."""
+    parts = urlsplit(url)
+    if parts.username is None:
+        return url, {}
+    account = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return bare, {"Authorization": f"Basic {b64encode(account).decode()}"}
 
 
 def _host(url: str) -> str:
