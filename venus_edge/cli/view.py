@@ -206,9 +206,11 @@ def call_line(call: ToolCall) -> str:
 
 
 def found_lines(found: Found) -> list[str]:
-    if found.failure:
-        return [failure_line(found.failure)]
-    return [f"{len(found.hits)} results: " + clean(shorten(", ".join(hit.title for hit in found.hits), 160))]
+    """The results; why there are none; or, beside results of one place, why there are none of another."""
+    failed = [failure_line(found.failure)] if found.failure else []
+    if failed and not found.hits:
+        return failed
+    return [f"{len(found.hits)} results: " + clean(shorten(", ".join(hit.title for hit in found.hits), 160)), *failed]
 
 
 def reading_line(reading: PageReading) -> str:
