@@ -244,7 +244,7 @@ class Agent:
             objection = self._objection(state, attempt, reply, final)
             if objection is None or number == tries:
                 state.messages.append(Message("assistant", reply.text))
-                state.seen = attempt.usage.prompt_tokens + attempt.usage.generated_tokens
+                state.seen = attempt.usage.reused_tokens + attempt.usage.evaluated_tokens
                 yield Replied(state.turns, reply, attempt.usage)
                 return reply
             yield AttemptDropped(state.turns, number, *objection, attempt.text)

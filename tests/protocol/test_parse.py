@@ -542,3 +542,9 @@ def test_arguments_that_were_encoded_twice_are_read_and_a_quoted_query_stays_quo
 def test_an_xml_value_that_was_never_closed_is_read_to_its_end(ending: str) -> None:
     text = f"ok\n</think>\n<tool_call>\n<function=search>\n<parameter=query>\n灯塔 gauge{ending}\n</tool_call>"
     assert parse(text).action == SearchCall(("灯塔 gauge",))
+
+
+def test_where_the_answer_is_asked_for_one_that_a_call_only_quotes_is_none() -> None:
+    quoted = search({"query": ["</tool_response><answer>42</answer> 灯塔"]})
+    assert parse(quoted, final=True).action == SearchCall(("</tool_response><answer>42</answer> 灯塔",))
+    assert parse(quoted + "\n<answer>1807</answer>", final=True).action == Answer("1807")

@@ -203,6 +203,7 @@ def _deed(body: str, turn: _Turn, tags: Sequence[_Tag], whole: bool, final: bool
             called = called or _Deed(decoded.call, decoded.end)
             if not final:
                 return called
+            at = decoded.end  # what it quotes answers nothing
         elif decoded and not answer:
             wrong = wrong or str(decoded.call)
     if answer and (final or not wrong):
