@@ -347,6 +347,7 @@ def options(chosen: Plan, settings: Settings) -> EngineOptions:
         n_ubatch=chosen.n_ubatch,
         n_threads=settings.threads,
         n_threads_batch=settings.threads,
+        steady=settings.seed is not None,
         n_gpu_layers=chosen.gpu_layers if asked is None else asked,
         main_gpu=settings.main_gpu if chosen.main_gpu is None else chosen.main_gpu,
         tensor_split=chosen.tensor_split or settings.tensor_split,

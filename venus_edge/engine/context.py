@@ -16,8 +16,8 @@ from typing import Any
 from venus_edge.engine import library, options
 from venus_edge.engine.generation import Stopped
 from venus_edge.engine.interrupt import Interrupts
-from venus_edge.engine.machine import cores
 from venus_edge.engine.options import KV_TYPES, EngineOptions
+from venus_edge.engine.threads import Threads
 from venus_edge.engine.vocabulary import Vocabulary
 from venus_edge.engine.weights import Weights
 from venus_edge.errors import EngineError
@@ -33,6 +33,7 @@ class Context:
         self._vocabulary = vocabulary
         self._interrupts = interrupts
         self.sequences = 2 if opts.n_ctx_reading else 1
+        self.threads = Threads(opts, lambda *counts: self.lib.llama_set_n_threads(self.pointer, *counts))
         self.pointer = self._made(weights, opts)
         self.told = tuple(library.complaints.told)  # of where its buffers are
         self._memory = self.lib.llama_get_memory(self.pointer)
@@ -51,8 +52,7 @@ class Context:
         params.n_seq_max = self.sequences
         params.n_outputs_max = OUTPUTS
         params.kv_unified = True  # any sequence may take any cell: the windows are ours to keep
-        params.n_threads = opts.n_threads or cores()
-        params.n_threads_batch = opts.n_threads_batch or params.n_threads
+        params.n_threads, params.n_threads_batch = self.threads.first, self.threads.reading
         params.type_k, params.type_v = KV_TYPES[opts.type_k][0], KV_TYPES[opts.values_type][0]
         params.flash_attn_type = opts.flash
         library.listen()
@@ -108,6 +108,7 @@ class Context:
             count, self._tokens, None, self._positions, self._counts, self._owners[sequence], self._outputs
         )
         self._interruptible(count > OUTPUTS)
+        self.threads.before(count)
         library.listen()
         result = self.lib.llama_decode(self.pointer, batch)
         if result == 2:
@@ -117,6 +118,7 @@ class Context:
                 f"llama.cpp could not evaluate {count} tokens at {start} (code {result}: "
                 f"{library.complaints.first or 'no reason given'}): try a smaller --context or fewer --gpu-layers"
             )
+        self.threads.after(count)
 
     def _interruptible(self, wanted: bool) -> None:
         """Whether llama.cpp asks, from Python after every node of the graph, if it should stop: free in a long batch, a

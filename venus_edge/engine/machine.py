@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -24,6 +26,53 @@ def _quota(cpu_max: str) -> int:
     """Whole cores of a container's share ("200000 100000" is two); 0 for no limit."""
     share, _, period = cpu_max.partition(" ")
     return max(1, int(share) // int(period)) if share.isdigit() and period.strip().isdigit() else 0
+
+
+def asked_threads(environment: Mapping[str, str]) -> int | None:
+    """The count that the person set for OpenMP, which llama.cpp itself passes over; None for none."""
+    said = (environment.get(name, "").split(",")[0].strip() for name in ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT"))
+    return min((int(text) for text in said if text.isdigit() and int(text)), default=None)
+
+
+class Others:
+    """How much of the machine other processes use, looked at once a second."""
+
+    EVERY = 1.0  # seconds; a shorter time is told in too few ticks
+
+    def __init__(self) -> None:
+        self._before = (time.monotonic(), *_ticks())
+
+    def busy(self) -> float | None:
+        """Cores that others kept busy since the last answer; None if that is too short ago or cannot be told."""
+        now = time.monotonic()
+        if now - self._before[0] < self.EVERY:
+            return None
+        before, self._before = self._before, (now, *_ticks())
+        return share_of_others(before, self._before)
+
+
+def share_of_others(before: tuple[float, float, float], now: tuple[float, float, float]) -> float | None:
+    """Of two readings of (seconds of the clock, of all processes, of this one): the cores between them that others
+    kept busy."""
+    if not before[1] or not now[1] or now[0] <= before[0]:
+        return None
+    return max(0.0, (now[1] - before[1]) - (now[2] - before[2])) / (now[0] - before[0])
+
+
+def _ticks() -> tuple[float, float]:
+    """Processor seconds of all processes since the start (0 where the system does not tell), and of this one."""
+    mine = os.times()
+    return busy_seconds(_read("/proc/stat")), mine.user + mine.system
+
+
+def busy_seconds(stat: str) -> float:
+    """The first line of /proc/stat, without idle, waiting for disks, and what is counted twice (guests)."""
+    name, _, rest = stat.partition("\n")[0].partition(" ")
+    fields = rest.split()
+    if name != "cpu" or len(fields) < 7 or not all(field.isdigit() for field in fields):
+        return 0.0
+    user, nice, system, _, _, irq, softirq = map(int, fields[:7])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
 def available_memory() -> int:

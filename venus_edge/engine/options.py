@@ -26,7 +26,10 @@ class EngineOptions:
     n_ctx           window of the conversation, in tokens
     n_ctx_reading   cells beside it for a second sequence that reads pages (0: none)
     n_batch         most tokens of one call of llama.cpp; n_ubatch: of one pass through the model
-    n_threads       threads that generate, n_threads_batch: that read the prompt
+    n_threads       threads that generate, n_threads_batch: that read the prompt. None: chosen, again and again, by what
+                    a token takes; all cores
+    steady          the same threads from first to last where their number changes the logits, so that a seed gives the
+                    same run (flash attention over f16 sums by thread: see `keeps_threads`)
     n_gpu_layers    layers on the GPU, -1 all; None: all if the build can
     main_gpu        the one card that they go to, by its place in llama.cpp's list; None: all cards
     tensor_split    shares of the layers, a card each; (): by their free memory
@@ -45,6 +48,7 @@ class EngineOptions:
     n_ubatch: int = 512
     n_threads: int | None = None
     n_threads_batch: int | None = None
+    steady: bool = True
     n_gpu_layers: int | None = None
     main_gpu: int | None = None
     tensor_split: tuple[float, ...] = ()
@@ -69,6 +73,12 @@ class EngineOptions:
     def drafts(self) -> bool:
         """Whether tokens are drafted where it pays."""
         return self.values_type != "f16" if self.speculate is None else self.speculate
+
+    @property
+    def keeps_threads(self) -> bool:
+        """Whether the number of threads must not change: llama.cpp's flash attention shares out an unquantized cache of
+        512 cells or more by threads for a single token, and rounds accordingly."""
+        return self.steady and self.type_k == self.values_type == "f16" and self.flash != 0
 
     @property
     def room(self) -> int:
