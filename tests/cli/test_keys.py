@@ -306,3 +306,13 @@ def test_where_stdin_is_a_pipe_no_key_is_read_and_the_signal_is_heard(tmp_path: 
         assert process.wait(LONG) == 0, shown
         assert process.stdout is not None
         assert process.stdout.read().decode() == "Lit in 1916. 1916年点亮。\n"
+
+
+def test_the_demos_own_model_is_stopped_and_asked(tmp_path: Path) -> None:
+    wild = ["--temperature", "5", "--no-grammar", "--seed", "1"]  # never an answer: the run is still on
+    with on_a_terminal(tmp_path, "run", "--demo", *wild, "why? 为何? " * 40) as shown:
+        shown.until(r"turn 1 \|.*tokens/s")
+        shown.press("a")
+        assert (shown.ended(), shown.modes()) == (1, GIVEN_BACK), shown.text[-2_000:]
+    assert [event["limit"] for event in record(tmp_path) if event.get("event") == "LimitReached"] == ["asked"]
+    assert record(tmp_path)[-1]["result"]["termination"] == "no_answer_on_request"
