@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests bench-plan bench-engine bench-convert bench-extract clean
+.PHONY: demo test format lint types tests bench-plan bench-engine bench-threads bench-convert bench-extract clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -39,6 +39,10 @@ bench-extract: $(VENV)/with-tests
 # The engine beside bare loops and other programs, in ratios. ARGS: MODEL.gguf --small SMALL.gguf --server llama-server
 bench-engine: $(VENV)/with-tests
 	$(BIN)/python -m tests.bench.engine $(ARGS)
+
+# Threads as the engine chooses them beside every fixed setting, idle and beside a busy process. ARGS: MODEL.gguf
+bench-threads: $(VENV)/with-tests
+	$(BIN)/python -m tests.bench.threads $(ARGS)
 
 format: $(VENV)/with-tests
 	$(BIN)/ruff format .

@@ -38,6 +38,7 @@ WAITING: dict[str, dict[str, str]] = {
 }
 OURS = "chosen"
 START = 32  # tokens before those that are measured
+READ = 128  # tokens of one measurement of prefill
 LOOP = "while True: pass"
 
 
@@ -136,8 +137,8 @@ def speeds(workers: dict[str, Worker], what: str, rounds: int, tokens: int) -> d
     settings = [(name, threads) for name in WAITING for threads in {most, max(1, most - 1)}]
     if what == "decode":
         settings.append((OURS, 0))
-    else:
-        settings += [(OURS, threads) for threads in {most, max(1, most - 1)}]
+    else:  # what it does not depend on is left out
+        settings = [(name, threads) for name in ("OpenMP's default", OURS) for threads in {most, max(1, most - 1)}]
     found: dict[tuple[str, int], list[float]] = {setting: [] for setting in settings}
     for _ in range(rounds):
         for name, threads in settings:
@@ -148,7 +149,7 @@ def speeds(workers: dict[str, Worker], what: str, rounds: int, tokens: int) -> d
 
 def table(title: str, found: dict[tuple[str, int], list[float]], wanted: float) -> Iterator[str]:
     middle = {setting: statistics.median(values) for setting, values in found.items()}
-    best = max(value for (name, _), value in middle.items() if name != OURS)
+    best = max(value for (_, threads), value in middle.items() if threads)
     yield f"{title}; best fixed setting {best:.1f} tokens/s"
     for (name, threads), value in sorted(middle.items(), key=lambda pair: -pair[1]):
         spread = f"{min(found[name, threads]):.1f} .. {max(found[name, threads]):.1f}"
@@ -195,7 +196,7 @@ def lines(path: Path, rounds: int, tokens: int) -> Iterator[str]:
                 found = speeds(workers, "decode", rounds, tokens)
                 best[loaded] = max(statistics.median(v) for (name, _), v in found.items() if name != OURS)
                 yield from table(f"decode, {where}", found, wanted)
-                yield from table(f"prefill of 256, {where}", speeds(workers, "prefill", max(1, rounds // 2), 256), 0.0)
+                yield from table(f"prefill of {READ}, {where}", speeds(workers, "prefill", rounds, READ), 0.0)
         yield "decode while a load comes and goes"
         yield from change(workers[OURS], best)
         yield load()
