@@ -24,6 +24,7 @@ from tests.bench import geometry
 from venus_edge import demo, registry
 from venus_edge.engine import library
 from venus_edge.engine.options import KV_TYPES
+from venus_edge.engine.weights import extra_layouts
 from venus_edge.fit import header, machine, planner
 from venus_edge.fit.planner import MIB, Machine
 
@@ -79,6 +80,7 @@ class Reported:
     def model(self, path: Path, simulated: bool) -> tuple[Any, float]:
         params = self._lib.llama_model_default_params()
         params.n_gpu_layers, params.no_alloc = 0, simulated
+        params.use_extra_bufts = extra_layouts(self._lib)
         if simulated:
             params.load_mode = self._lib.LLAMA_LOAD_MODE_NONE
         self._lines.clear()

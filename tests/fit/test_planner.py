@@ -62,10 +62,10 @@ def test_the_weights_of_a_quantization_follow_from_the_geometry() -> None:
 
 def test_what_a_cpu_rewrites_is_held_twice_but_needed_once() -> None:
     plain, _ = planner.memory(MODEL, "Q4_K_M", laptop(16), 32_768)
-    twice, _ = planner.memory(MODEL, "Q4_K_M", laptop(16, repacks={"Q4_K": 1.0}), 32_768)
+    twice, _ = planner.memory(MODEL, "Q4_K_M", laptop(16, repacks=frozenset({"Q4_K"})), 32_768)
     assert twice.needed == plain.needed
     assert (twice.allocated - plain.allocated) / MIB == pytest.approx(1_683.28, abs=0.01)  # CPU_REPACK, reported
-    tied, _ = planner.memory(MODEL, "Q4_K_M", laptop(16, repacks={"Q6_K": 1.0}), 32_768)
+    tied, _ = planner.memory(MODEL, "Q4_K_M", laptop(16, repacks=frozenset({"Q6_K"})), 32_768)
     assert tied.allocated - plain.allocated == MODEL.weights["Q4_K_M"].embedding  # the output, which is the embedding
 
 
@@ -244,11 +244,15 @@ def test_layers_lie_on_cards_as_llama_cpp_shares_them_out() -> None:
 
 
 def test_what_the_cards_hold_is_what_one_would_and_a_work_buffer_for_each() -> None:
-    kv = ("q8_0", "f16")
+    kv, inputs = ("q8_0", "f16"), 2 * 32_768 * 512 + 4 * QWEN3_4B.width * 512  # the mask and the tokens of a batch
+    work = planner.compute_bytes(QWEN3_4B, 32_768, 512, *kv)
     _, one = planner.memory(MODEL, "Q4_K_M", laptop(16), 32_768, kv, gpu_layers=37)
     both = planner.on_cards(MODEL, "Q4_K_M", 32_768, kv, 37, (2.0, 1.0))
     assert [sum(getattr(held, part) for held in both) for part in ("weights", "kv")] == [one.weights, one.kv]
-    assert [held.compute for held in both] == [one.compute, one.compute]
+    assert one.compute == work - 4 * QWEN3_4B.width * 512  # the tokens lie in memory
+    assert [held.compute for held in both] == [work + 3 * inputs] * 2  # four batches are under way at once
+    some = planner.on_cards(MODEL, "Q4_K_M", 32_768, kv, 20, (2.0, 1.0))
+    assert [held.compute for held in some] == [work] * 2
     assert planner.on_cards(MODEL, "Q4_K_M", 32_768, kv, 37, (0.0, 1.0)) == (planner.Memory(), one)
 
 

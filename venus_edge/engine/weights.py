@@ -11,6 +11,15 @@ from venus_edge.engine import library, modelfile
 from venus_edge.engine.interrupt import Interrupts
 
 
+def extra_layouts(lib: Any) -> bool:
+    """Whether llama.cpp may copy weights into layouts of its own for this CPU.
+
+    gcc up to 12 drops the tile settings of ggml's AMX kernels: the first batch through quantized weights ends the
+    process (llama.cpp#20824). They come with the other layouts.
+    """
+    return b"AMX_INT8 = 1" not in lib.llama_print_system_info()
+
+
 class Weights:
     """A loaded file. Raises ModelError if llama.cpp will not have it. `vocab_only` leaves the tensors out; `main_gpu`
     is the one card that gets layers, `tensor_split` the share of each. `told` is what llama.cpp said of places."""
@@ -29,11 +38,11 @@ class Weights:
         params = self.lib.llama_model_default_params()
         params.n_gpu_layers = gpu_layers
         params.vocab_only = vocab_only
-        # gcc up to 12 drops the tile settings of ggml's AMX kernels: the first batch through quantized weights ends the
-        # process (llama.cpp#20824). They come with the extra buffer types.
-        params.use_extra_bufts = b"AMX_INT8 = 1" not in self.lib.llama_print_system_info()
+        params.use_extra_bufts = extra_layouts(self.lib)
         if main_gpu is not None:
             params.split_mode, params.main_gpu = self.lib.LLAMA_SPLIT_MODE_NONE, main_gpu
+        if not gpu_layers:  # a card that is left in would compute large batches, and keep the CPU from its own layouts
+            params.split_mode, params.main_gpu = self.lib.LLAMA_SPLIT_MODE_NONE, -1
         if tensor_split:  # read as long as there may be devices, and copied
             shares = (ctypes.c_float * self.lib.llama_max_devices())(*tensor_split)
             params.tensor_split = ctypes.cast(shares, ctypes.POINTER(ctypes.c_float))

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from venus_edge.engine import devices, library, machine, offload
+from venus_edge.engine import cgroup, devices, library, machine, offload
 from venus_edge.engine.offload import Card
 from venus_edge.fit.planner import GIB, MIB, Gpu, Machine
 from venus_edge.values import KV_NAMES, KvTypes
-
-_CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +55,11 @@ def build() -> Build:
     return Build(version("llama-cpp-python"), features, bool(lib.llama_supports_gpu_offload()))
 
 
-def repacks(features: tuple[str, ...]) -> dict[str, float]:
-    """The types that llama.cpp copies into a layout of its own on a CPU of these features, and how much larger that is
-    (ggml-cpu/repack.cpp; for AMX ggml-cpu/amx/mmq.cpp, which comes first)."""
-    if "AMX_INT8" in features:
-        same = dict.fromkeys(("Q4_0", "Q4_1", "Q6_K"), 1.0)
-        return {**same, "Q4_K": 148 / 144, "Q5_K": 180 / 176, "Q8_0": 38 / 34, "IQ4_XS": 138 / 136}
-    if "REPACK" not in features:
-        return {}
+def repacks(features: tuple[str, ...]) -> frozenset[str]:
+    """The types that llama.cpp copies into a layout of its own on a CPU of these features (ggml-cpu/repack.cpp). None
+    with AMX, where the engine keeps it from that (engine/weights.py)."""
+    if "REPACK" not in features or "AMX_INT8" in features:
+        return frozenset()
     found: set[str] = set()
     if "AVX2" in features:
         found |= {"Q4_0", "Q4_K", "IQ4_NL"}
@@ -72,7 +67,7 @@ def repacks(features: tuple[str, ...]) -> dict[str, float]:
         found.add("Q2_K")
     if "NEON" in features and "DOTPROD" in features:
         found |= {"Q4_0", "Q4_K", "Q5_K", "Q6_K", "Q8_0", "IQ4_NL"}
-    return dict.fromkeys(sorted(found), 1.0)
+    return frozenset(found)
 
 
 def disk_free(path: Path) -> int:
@@ -87,7 +82,7 @@ def disk_free(path: Path) -> int:
 def memory() -> tuple[int, int]:
     """Bytes in all and bytes that a program may take, both within the limit of a container."""
     total, free = _system()
-    limit, used = _container(_CGROUP)
+    limit, used = cgroup.memory()
     if limit and (not total or limit < total):
         return limit, max(0, min(free, limit - used))
     return total, free
@@ -113,29 +108,6 @@ def _windows() -> tuple[int, int]:
     status.length = ctypes.sizeof(status)
     kernel: Any = getattr(ctypes, "windll").kernel32  # noqa: B009  (not there elsewhere)
     return (int(status.total), int(status.free)) if kernel.GlobalMemoryStatusEx(ctypes.byref(status)) else (0, 0)
-
-
-def _container(root: Path) -> tuple[int, int]:
-    """The limit of a container and what it cannot give back, in bytes; 0 for no limit. cgroup version 2, then 1."""
-    limit = _number(root / "memory.max") or _number(root / "memory" / "memory.limit_in_bytes")
-    used = _number(root / "memory.current") or _number(root / "memory" / "memory.usage_in_bytes")
-    for line in (*_lines(root / "memory.stat"), *_lines(root / "memory" / "memory.stat")):
-        name, _, value = line.partition(" ")
-        if name in ("inactive_file", "total_inactive_file") and value.isdigit():
-            used -= int(value)
-    return (limit, max(0, used)) if 0 < limit < 2**60 else (0, 0)
-
-
-def _number(path: Path) -> int:
-    text = "".join(_lines(path)).strip()
-    return int(text) if text.isdigit() else 0
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except OSError:
-        return []
 
 
 # -- devices ----------------------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ class Machine:
     """What a machine has: bytes that a program may take without pushing others out, physical cores, devices.
 
     `gpus` are in the order in which llama.cpp counts them. `repacks` are the tensor types that its CPU
-    rewrites, and how much larger they become;
+    rewrites;
     `offload` whether the build of llama.cpp can use a device; `unmixable` the pairs of KV types that its devices do not
     compute with.
     """
@@ -110,7 +110,7 @@ class Machine:
     ram_free: int
     cores: int
     gpus: tuple[Gpu, ...] = ()
-    repacks: Mapping[str, float] = field(default_factory=dict)
+    repacks: frozenset[str] = frozenset()
     offload: bool = True
     unmixable: frozenset[str] = frozenset()
 
@@ -238,20 +238,31 @@ def memory(
     sequences: int = 1,
     ubatch: int = BATCH,
     flash: bool = True,
+    cards: int = 1,
 ) -> tuple[Memory, Memory]:
-    """The bytes in RAM and on a device. llama.cpp puts the output first on a device, then layers from the last."""
+    """The bytes in RAM and on a device. llama.cpp puts the output first on a device, then layers from the last.
+
+    Where a device has a layer, it computes the large batches of the others too: their work is there, and the CPU's own
+    layouts of weights are not made.
+    """
     shape, weights = model.shape, model.weights[quant]
     here = shape.layers - min(max(0, gpu_layers - 1), shape.layers)
     compute = compute_bytes(shape, cells, ubatch, *kv, flash=flash)
     output = 4 * shape.vocab * sequences
     (there,) = on_cards(model, quant, cells, kv, gpu_layers, (1.0,), ubatch, flash)
     beside = weights.total - sum(weights.layers[here:]) - (0 if weights.tied or not gpu_layers else weights.output)
-    host = compute if here else 2 * cells * min(ubatch, cells) + 4 * shape.width * ubatch  # the mask and the input
-    share = here / shape.layers if shape.layers else 0
-    repacked = sum(size * machine.repacks.get(kind, 0) for kind, size in weights.repacked.items()) * share
-    if not gpu_layers:
-        repacked += weights.embedding * machine.repacks.get(weights.tied_type, 0)
-    return Memory(beside, kv_bytes(shape, cells, *kv, here), host, output, PROCESS, int(repacked)), there
+    kept = kv_bytes(shape, cells, *kv, here)
+    if gpu_layers:
+        host = _inputs(shape, cells, ubatch) * (4 if cards > 1 and not here else 1) + 4 * shape.width * ubatch
+        return Memory(beside, kept, host, output, PROCESS), there
+    repacked = sum(size for kind, size in weights.repacked.items() if kind in machine.repacks)
+    repacked += weights.embedding if weights.tied_type in machine.repacks else 0
+    return Memory(beside, kept, compute, output, PROCESS, repacked), there
+
+
+def _inputs(shape: Shape, cells: int, ubatch: int) -> int:
+    """The mask and the embedded tokens of a batch; llama.cpp keeps four of them where several cards work in turn."""
+    return 2 * cells * min(ubatch, cells) + 4 * shape.width * ubatch
 
 
 def on_cards(
@@ -264,12 +275,16 @@ def on_cards(
     ubatch: int = BATCH,
     flash: bool = True,
 ) -> tuple[Memory, ...]:
-    """The bytes on each card. Each that has a layer has a work buffer of its own."""
+    """The bytes on each card. Each that has a layer has a work buffer of its own; fitted to what llama.cpp reports of a
+    Vulkan device and of two."""
     shape, weights = model.shape, model.weights[quant]
     pieces = (*weights.layers, weights.output)  # of these, the last ones go to the cards
     held: list[Memory] = [Memory()] * len(shares)
     compute = compute_bytes(shape, cells, ubatch, *kv, flash=flash)
     there = split(shape.layers, gpu_layers, shares)
+    if len(there) == len(pieces):
+        several = len(set(there)) > 1
+        compute += 3 * _inputs(shape, cells, ubatch) if several else -4 * shape.width * ubatch
     for piece, card in zip(range(len(pieces) - len(there), len(pieces)), there, strict=True):
         cache = kv_bytes(shape, cells, *kv, 1) if piece < shape.layers else 0
         held[card] += Memory(pieces[piece], cache, 0 if held[card].compute else compute)
@@ -463,7 +478,8 @@ def _memory(
 ) -> tuple[Memory, tuple[Memory, ...]]:
     cells, kv = choice.window + reading, KvTypes.of(choice.kv)
     pair, sequences = (kv.k, kv.v), 2 if reading else 1
-    ram, _ = memory(model, choice.quant, machine, cells, pair, choice.layers, sequences, flash=flash)
+    cards = sum(share > 0 for share in choice.shares)
+    ram, _ = memory(model, choice.quant, machine, cells, pair, choice.layers, sequences, flash=flash, cards=cards)
     if not choice.layers:
         return ram, ()
     return ram, on_cards(model, choice.quant, cells, pair, choice.layers, choice.shares, flash=flash)
