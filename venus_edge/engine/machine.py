@@ -7,10 +7,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from venus_edge.engine import cgroup
+
 
 def cores() -> int:
     """Physical cores that this process may use: two threads on one core slow llama.cpp down."""
-    return max(1, min(_physical(), _quota(_read("/sys/fs/cgroup/cpu.max")) or 1_024))
+    return max(1, min(_physical(), cgroup.cores() or 1_024))
 
 
 def _physical() -> int:
@@ -20,12 +22,6 @@ def _physical() -> int:
         return os.cpu_count() or 1
     siblings = {_read(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in usable}
     return len(usable) if "" in siblings else len(siblings)
-
-
-def _quota(cpu_max: str) -> int:
-    """Whole cores of a container's share ("200000 100000" is two); 0 for no limit."""
-    share, _, period = cpu_max.partition(" ")
-    return max(1, int(share) // int(period)) if share.isdigit() and period.strip().isdigit() else 0
 
 
 def asked_threads(environment: Mapping[str, str]) -> int | None:
