@@ -456,9 +456,9 @@ def test_no_turn_has_room_for_a_handful_of_tokens_and_a_full_window_ends_in_an_a
 
 def test_a_full_window_gives_up_its_newest_turn_rather_than_the_answer() -> None:
     opening = len(play([ANSWER])[2].requests[0].prompt)
-    n_ctx = opening + 400
+    n_ctx = opening + 600
     greedy = turn(
-        "x" * (400 - reserve(n_ctx) // 2 - 120), '<tool_call>{"name": "search", "arguments": {"query": ["q"]}}'
+        "x" * (600 - reserve(n_ctx) // 2 - 120), '<tool_call>{"name": "search", "arguments": {"query": ["q"]}}'
     )
     result, events, _, _ = play([greedy, ANSWER], n_ctx=n_ctx)
     assert not [event for event in events if isinstance(event, Failed)]

@@ -170,17 +170,19 @@ def test_the_window_keeps_room_for_the_answer() -> None:
     assert Limits().window(4_096) == 3_584
 
 
-def test_a_full_window_starts_no_turn() -> None:
-    rooms = {
-        n: (room(512, n, 100), room(512, n, 100, final=True)) for n in (300, 448, 449, 490, 497, 510, 511, 512, 600)
-    }
-    assert rooms == {
-        300: (100, 100),
-        448: (31, 63),
-        449: (0, 62),
-        490: (0, 21),
-        **dict.fromkeys((497, 510, 511, 512, 600), (0, 0)),
-    }
+@pytest.mark.parametrize(
+    ("n_ctx", "rooms"),
+    [
+        (512, {300: (179, 211), 448: (31, 63), **dict.fromkeys((449, 510, 511, 512, 600), (0, 0))}),
+        (16_384, {10_000: (5_383, 6_383), 14_384: (999, 1_999), 14_385: (0, 0), 16_383: (0, 0)}),
+        (32_768, {29_492: (1_637, 3_275), 29_493: (0, 0), 32_768: (0, 0)}),
+        (131_072, {100_000: (15_000, 15_000), 117_965: (6_553, 13_106), 117_966: (0, 0), 129_072: (0, 0)}),
+    ],
+)
+def test_a_prompt_that_leaves_less_than_the_reserve_is_never_sampled_from(
+    n_ctx: int, rooms: dict[int, tuple[int, int]]
+) -> None:
+    assert {n: (room(n_ctx, n, 15_000), room(n_ctx, n, 15_000, final=True)) for n in rooms} == rooms
 
 
 @given(st.integers(256, 300_000), st.integers(0, 300_000))

@@ -51,14 +51,14 @@ def reserve(n_ctx: int) -> int:
 def room(n_ctx: int, prompt_tokens: int, max_tokens: int, final: bool = False) -> int:
     """The most tokens that this turn may generate, 0 if it must not start: a turn never gets a handful of tokens.
 
-    An ordinary turn starts only while the reserve is whole, and leaves half of it for the final one. The final turn may
-    have what is left, if that is a quarter of the reserve, or 256.
+    No prompt that leaves less than the reserve is sampled from. An ordinary turn leaves half of it at least; where it
+    took some, the final one goes without that turn.
     """
     kept = reserve(n_ctx)
-    left = n_ctx - prompt_tokens - 1
-    if final:
-        return min(max_tokens, left) if left >= min(kept // 4, 256) else 0
-    return min(max_tokens, left - kept // 2) if prompt_tokens <= n_ctx - kept else 0
+    left = n_ctx - prompt_tokens
+    if left < kept:
+        return 0
+    return min(max_tokens, left - 1 if final else left - 1 - kept // 2)
 
 
 def is_repeated(call: ToolCall, earlier: Collection[ToolCall]) -> bool:

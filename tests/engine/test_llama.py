@@ -19,6 +19,7 @@ from venus_edge.engine import Request, Sampling
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
 from venus_edge.errors import ContextFull, EngineError
+from venus_edge.guards import reserve
 from venus_edge.protocol import Piece, Trust, prompt
 
 PROMPT = list(range(100, 160))
@@ -89,7 +90,7 @@ def test_a_reply_ends_at_its_limit_and_says_so(engine: LlamaEngine) -> None:
 
 
 def test_a_full_window_ends_the_reply(engine: LlamaEngine) -> None:
-    ids = [100 + i % 400 for i in range(2_048 - 130)]
+    ids = [100 + i % 400 for i in range(2_048 - 260)]
     generation = engine.generate(Request(ids, Sampling(max_tokens=10_000, presence_penalty=0.0)))
     list(generation)
     assert generation.finish in ("context", "stop")
@@ -162,6 +163,11 @@ def test_a_prompt_without_room_for_a_reply_is_refused_before_anything_is_evaluat
         engine.generate(Request([7] * length, Sampling()))
     assert engine.stats.evaluated_tokens == 0
     engine.close()
+
+
+def test_the_engines_reserve_is_the_agents() -> None:
+    windows = (512, 4_096, 16_384, 32_768, 131_072, 261_000)
+    assert [EngineOptions(n_ctx=n).room for n in windows] == [reserve(n) for n in windows]
 
 
 def test_a_closed_engine_says_so(model_file: Path) -> None:
@@ -318,7 +324,7 @@ from venus_edge.engine import Request, Sampling
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
 engine = LlamaEngine(sys.argv[1], EngineOptions(n_ctx=32_768, n_ctx_reading=0))
-generation = engine.generate(Request([100 + i % 450 for i in range(30_000)], Sampling()))
+generation = engine.generate(Request([100 + i % 450 for i in range(29_000)], Sampling()))
 print("reading", flush=True)
 try:
     list(generation)
@@ -341,7 +347,7 @@ def test_ctrl_c_stops_a_process_that_reads_a_long_prompt(slow_file: Path) -> Non
         took = time.monotonic() - pressed
         _, complaint = process.communicate(timeout=60)
     assert word == "interrupted"
-    assert int(kept) < 30_000
+    assert int(kept) < 29_000
     assert took < 5  # well under one second on an idle machine
     assert process.returncode == -signal.SIGINT
     assert complaint.rstrip().endswith("KeyboardInterrupt")

@@ -340,7 +340,7 @@ def test_kill_9_while_writing_leaves_the_old_file_or_the_new_one(model_file: Pat
         for kill in range(kills):
             process.stdin.write(f"{kill}\n")
             child = int(process.stdout.readline())
-            time.sleep(pick.uniform(0, 0.02))
+            time.sleep(pick.uniform(0, 0.05))
             os.kill(child, signal.SIGKILL)
             before, restored = restored, engine.restore(path)
             assert restored in (before, 3_000 - kill)  # before the first: none

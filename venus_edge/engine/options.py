@@ -38,8 +38,8 @@ class EngineOptions:
     speculate       drafts by look-up where they pay. None: where a batch gives the logits that single tokens give, so
                     that a seed gives the same run with and without (llama.cpp's flash attention sums an f16 V in f16
                     for single tokens only: logits 0.03 apart; with a quantized V, 1e-6)
-    reserve         tokens that must be free for a reply, or the prompt is refused; None: a 16th of the window, at most
-                    2,000. The agent stops its research long before.
+    reserve         tokens that must be free for a reply, or the prompt is refused; None: a tenth of the window, but
+                    2,000 or an eighth of a small one. The agent asks for its answer before.
     """
 
     n_ctx: int = 32_768
@@ -83,7 +83,8 @@ class EngineOptions:
     @property
     def room(self) -> int:
         """The least tokens that a reply must have."""
-        return min(2_000, self.n_ctx // 16) if self.reserve is None else self.reserve
+        usual = max(self.n_ctx // 10, min(2_000, self.n_ctx // 8))  # as `guards.reserve`
+        return usual if self.reserve is None else self.reserve
 
 
 def check(options: EngineOptions) -> None:
