@@ -75,3 +75,9 @@ def test_every_module_and_folder_of_the_package_is_in_the_tree() -> None:
 def test_every_link_of_the_readme_into_the_project_exists() -> None:
     links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_every_command_of_models_is_told_of() -> None:
+    models = cli.get_command(click.Context(cli), "models")
+    assert isinstance(models, click.Group)
+    assert [name for name in models.commands if f"models {name}" not in README] == []

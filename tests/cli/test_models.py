@@ -262,6 +262,13 @@ def test_a_plan_for_a_described_machine_is_a_table_or_json() -> None:
     assert (record["n_ctx"], record["gpu_layers"], record["fits"]) == (49_152, 37, True)
 
 
+def test_an_apple_is_described_by_its_memory_alone() -> None:
+    record = json.loads(invoke("plan", "--apple", "--json").output)
+    assert (record["n_ctx"], record["gpu_layers"], record["free"]["gpu"]) == (98_304, 37, 16 * planner.GIB * 2 // 3)
+    refused = invoke("plan", "--apple", "--gpu-memory", "8G")
+    assert (refused.exit_code, "--memory alone" in refused.output) == (2, True)
+
+
 def test_a_plan_that_fits_nowhere_is_exit_1_and_a_size_that_is_none_exit_2() -> None:
     result = invoke("plan", "--memory", "8G", "--context", "131072", "--kv-type", "f16")
     assert result.exit_code == 1

@@ -68,7 +68,7 @@ def plan(
     runtime.check_cards(settings, machine)
     wishes = runtime.wishes(spec, settings)
     chosen = planner.plan(model, machine, replace(wishes, quant=quant))
-    here = memory is None and gpu_memory is None and chosen.fits
+    here = memory is None and gpu_memory is None and not apple and chosen.fits
     found = _speed(spec, settings, chosen, timed) if here else None
     took = None if found is None else runtime.estimate(found, spec, chosen.n_ctx)
     if as_json:
@@ -133,10 +133,12 @@ def _model(spec: ModelSpec, settings: Settings, quant: str | None) -> Model:
 def _machine(memory: str | None, gpu_memory: str | None, apple: bool) -> Machine:
     from venus_edge.fit import planner
 
-    if memory is None and gpu_memory is None:
+    if memory is None and gpu_memory is None and not apple:
         from venus_edge.fit import machine
 
         return machine.probe()
+    if apple and gpu_memory:
+        raise UsageError("a machine with --apple has no memory of a card: give --memory alone")
     cards = [size(part) for part in (gpu_memory or "0").split(",")]
     return planner.described(size(memory or "16G"), *cards, unified=apple)
 
