@@ -315,7 +315,7 @@ def endless(path: Path, options: EngineOptions) -> LlamaEngine:
 
 
 def slice_rows(arguments: argparse.Namespace) -> Iterator[Row]:
-    """Twenty turns of some 60 tokens, each answered by 250: the same conversation through three programs in turn."""
+    """Twenty turns of some 40 tokens, each answered by 140: the same conversation through three programs in turn."""
     path, threads, pairs = arguments.small, arguments.threads, arguments.pairs
     told = script(open_vocabulary(path), arguments.shared)
     players: dict[str, Any] = {"ours": OurSlice(path, told, threads), CHAT: ChatCompletion(path, told, threads)}
