@@ -122,9 +122,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page as text. `url` is the address it is known by, `text` Markdown-like, `sha256` of the text's UTF-8 bytes.
+    """A page as text. `url` is the address it is known by, `text` Markdown-like, `sha256` of its UTF-8 bytes.
 
-    `note` is for the model and the person ("incomplete: the connection was cut", "copy of 2026-11-02").
+    `note` is for the model and the person ("incomplete: the connection was cut", "copy of 2026-11-02"). `rest` is what
+    stands around the main text and counts less: sidebars, menus, tables beside the article; `full` is both.
     """
 
     url: str
@@ -133,6 +134,12 @@ class Page:
     sha256: str
     date: str = ""
     note: str = ""
+    rest: str = ""
+
+    @property
+    def full(self) -> str:
+        """All of the page, the main text first."""
+        return f"{self.text}\n\n{self.rest}" if self.rest else self.text
 
 
 @dataclass(frozen=True, slots=True)

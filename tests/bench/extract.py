@@ -95,8 +95,8 @@ def _ours() -> Reader:
 
 def _full() -> Reader:
     def read(body: bytes, url: str) -> str:
-        found = extracting.extract(body, url, "text/html", whole=True)
-        return plain(found.text) if isinstance(found, extracting.Extracted) else ""
+        found = extracting.extract(body, url, "text/html")
+        return plain(found.full) if isinstance(found, extracting.Extracted) else ""
 
     return read
 
@@ -129,7 +129,7 @@ def _resiliparse() -> Reader:
 
 READERS: dict[str, Callable[[], Reader]] = {
     "ours": _ours,
-    "ours-whole": _full,
+    "ours-full": _full,
     "readability": _readability,
     "trafilatura": _trafilatura,
     "resiliparse": _resiliparse,

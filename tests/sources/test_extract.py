@@ -189,15 +189,22 @@ def test_what_a_page_carries_twice_is_read_once_and_code_and_tables_as_they_are(
     assert text.count("x = the_same") == 3
 
 
-def test_the_whole_form_keeps_what_stands_beside_the_article() -> None:
+def test_what_stands_beside_the_article_is_kept_apart_from_it() -> None:
+    """The full form has all that a reader sees; notices, and what stands in the main text already, are not repeated."""
+    links = "".join(f"<li><a href=/t{n}>Topic {n}</a></li>" for n in range(4))
     page = html(
+        f"<nav><ul>{links}</ul></nav><div class=cookie-banner>We use cookies on this page.</div>"
         f"<div><div class=entry>{PARA * 9}</div><div class=teaser><p>Also read: the other lamp.</p></div></div>"
+        f"<aside><table><tr><td>Height</td><td>41 m</td></tr></table>{PARA}</aside>"
     )
-    main, whole = extract(page, URL), extract(page, URL, whole=True)
-    assert isinstance(main, Extracted)
-    assert isinstance(whole, Extracted)
-    assert whole.text.count("tide gauge") == 9
-    assert "the other lamp" in whole.text
+    extracted = extract(page, URL)
+    assert isinstance(extracted, Extracted)
+    assert extracted.text.count("tide gauge") == 1
+    assert extracted.full == f"{extracted.text}\n\n{extracted.rest}"
+    assert extracted.full.count("tide gauge") == 1
+    assert [s for s in ("Topic 3", "the other lamp", "| Height | 41 m |") if s not in extracted.full] == []
+    assert "| Height" in extracted.rest
+    assert "cookies" not in extracted.full
 
 
 DATES = {

@@ -239,3 +239,38 @@ def test_quotes_are_compared_without_white_space() -> None:
         "four five",
     ]
     assert evidence.verified("塔高\n41米。 [...] 塔高42米。", "塔高41米。") == ["塔高\n41米。"]
+
+
+MAIN = "The lighthouse stands on a reef. Its keepers lived in the tower, three at a time, and fished in fair weather. "
+BESIDE = {  # what is asked: (the main text, what stands around it, what the summary must say, what must be quoted)
+    "How high is the tower?": (MAIN * 30, "| Height | 41 metres |\n| --- | --- |\n| Range | 22 miles |", "41 metres"),
+    "塔的高度是多少": (
+        "灯塔矗立在礁石上，守塔人住在塔里，天气好时捕鱼。" * 60,
+        "| 高度 | 41 米 |\n| --- | --- |",
+        "41 米",
+    ),
+    "the range of the light": (MAIN, "- Home\n- Range: 22 miles\n- Imprint", "22 miles"),
+}
+
+
+@pytest.mark.parametrize("goal", BESIDE)
+def test_what_the_main_text_does_not_say_is_found_beside_it(goal: str) -> None:
+    text, rest, fact = BESIDE[goal]
+    read = ExtractiveReader().read(Page("https://x.example/p", "", text, "", rest=rest), goal)
+    assert fact in read.summary
+    assert fact in read.evidence
+
+
+def test_the_main_text_counts_more_than_what_stands_around_it() -> None:
+    said = "The height of the tower is 41 metres."
+    beside = Page("https://x.example/p", "", f"{MAIN}\n\n{said}", "", rest="The height of the tower is 40 metres.")
+    assert ExtractiveReader().read(beside, "height of the tower").summary == said
+    menu = Page("https://x.example/p", "", f"{MAIN}\n\n{said}", "", rest="- Home\n- Imprint")
+    assert ExtractiveReader().read(menu, "height of the tower") == Evidence(menu.text, said)
+
+
+def test_evidence_of_a_page_ends_where_the_main_text_does() -> None:
+    """No passage runs from the main text into what stands around it."""
+    page = Page("https://x.example/p", "", f"{MAIN * 30}\n\nThe tower ends here.", "", rest="Tower: 41 metres.")
+    evidence = ExtractiveReader().read(page, "tower 41 metres").evidence
+    assert "Tower: 41 metres." in evidence.split(GAP)

@@ -52,7 +52,7 @@ def _of_reading(reading: PageReading) -> Iterator[Text]:
     if not isinstance(reading.outcome, Evidence):
         return
     if reading.page is not None:
-        yield Text(reading.page.url, reading.page.title, reading.page.text)
+        yield Text(reading.page.url, reading.page.title, reading.page.full)
     else:
         yield Text(reading.url, "", reading.outcome.evidence, "evidence")
 

@@ -79,8 +79,8 @@ class Copy:
 
     @property
     def said(self) -> str:
-        """The text of the page, or why it has none."""
-        return self.extracted.detail if isinstance(self.extracted, Failure) else self.extracted.text
+        """All of the page's text, or why it has none."""
+        return self.extracted.detail if isinstance(self.extracted, Failure) else self.extracted.full
 
     def header(self, name: str) -> str:
         return dict(self.headers).get(name, "")

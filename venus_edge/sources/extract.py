@@ -2,14 +2,16 @@
 stands there instead (needs JavaScript, consent wall, login, not found, a film). Never raises; opens nothing.
 
 readability-lxml finds the article; `prune` is the second opinion, and it wins where readability loses text, tables or
-lists; the whole body is the last resort. Charset: `charset`. What it is: `kinds`. Not the page: `notpage`.
+lists; the whole body is the last resort. That is the main text, `text`. What else a reader of the page sees (a table
+beside the article, the list in a sidebar) is `rest`: both together, `full`, is what a visit looks for its goal in, and
+the main text counts more there. Charset: `charset`. What it is: `kinds`. Not the page: `notpage`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -17,13 +19,13 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin
 
 from venus_edge.sources import charset, kinds, metadata, notpage, prune
-from venus_edge.sources.markdown import one_line, plain, safe, to_markdown
+from venus_edge.sources.markdown import one_line, plain, safe, to_markdown, written
 from venus_edge.values import Failure, Trouble
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
-VERSION = 2  # of this file's rules: a cache extracts again when it grows
+VERSION = 3  # of this file's rules: a cache extracts again when it grows
 LARGEST = 20_000_000  # bytes that are looked at; more is cut
 _LARGEST_FOR_READABILITY = 2_000_000  # characters of text, and
 _MOST_ELEMENTS = 30_000  # elements: it is quadratic in places
@@ -55,8 +57,8 @@ _NAMED = {
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """A page as text: Markdown-like, links with absolute addresses. `date` is YYYY-MM-DD or "", `note` what a reader
-    should know ("text taken from the page's data")."""
+    """A page as text: Markdown-like, links with absolute addresses. `text` is the main text, `rest` what stands around
+    it; `date` is YYYY-MM-DD or "", `note` what a reader should know ("text taken from the page's data")."""
 
     title: str
     text: str
@@ -64,10 +66,16 @@ class Extracted:
     author: str = ""
     kind: kinds.Kind = "html"
     note: str = ""
+    rest: str = ""
+
+    @property
+    def full(self) -> str:
+        """All that a reader of the page sees, the main text first."""
+        return f"{self.text}\n\n{self.rest}" if self.rest else self.text
 
 
-def extract(body: bytes, url: str, content_type: str = "", whole: bool = False) -> Extracted | Failure:
-    """What `body` says, or why it says nothing. `whole`: all that a reader of the page could see."""
+def extract(body: bytes, url: str, content_type: str = "") -> Extracted | Failure:
+    """What `body` says, or why it says nothing."""
     kind = kinds.kind_of(body, content_type, url)
     if kind in _DOCUMENTS:
         return _document(body, kind)
@@ -76,7 +84,7 @@ def extract(body: bytes, url: str, content_type: str = "", whole: bool = False) 
     text, _ = charset.decode(body[:LARGEST], content_type)
     cut = "only the first 20 MB were read" if len(body) > LARGEST else ""
     if kind == "html":
-        return _html(text, url, cut, whole)
+        return _html(text, url, cut)
     text = safe(text)
     return _other(text, kind, url, cut) if text.strip() else _unreadable("it is empty")
 
@@ -208,7 +216,7 @@ def _target_class() -> Any:
     return Flat
 
 
-def _html(text: str, url: str, note: str, whole: bool = False) -> Extracted | Failure:
+def _html(text: str, url: str, note: str) -> Extracted | Failure:
     root = parse(text)
     if root is None:
         return _unreadable("it is empty")
@@ -217,7 +225,7 @@ def _html(text: str, url: str, note: str, whole: bool = False) -> Extracted | Fa
     states = metadata.states(root)
     noscript = prune.without_script(root)
     asks = bool(root.xpath("//input[@type='password']"))
-    content = _content(root, _base(root, url), about, whole)
+    content = _content(root, _base(root, url), about)
     del alive
     shown = notpage.Shown(about.title, content.headings, plain(content.whole), asks, noscript)
     instead = notpage.instead(shown)
@@ -230,7 +238,9 @@ def _html(text: str, url: str, note: str, whole: bool = False) -> Extracted | Fa
         return _unreadable(instead or "it shows no text")
     if best is not content.text:
         note = note or "text taken from the page's own data"
-    return Extracted(about.title, _with_byline(safe(best), about), about.date, about.author, note=note)
+    return Extracted(
+        about.title, _with_byline(safe(best), about), about.date, about.author, note=note, rest=content.rest
+    )
 
 
 def _base(root: HtmlElement, url: str) -> str:
@@ -251,33 +261,65 @@ def _with_byline(text: str, about: metadata.About) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """`text` is what is worth reading; `whole` the pruner's view, `headings` its first ones: what a page shows."""
+    """`text` is what is worth reading, `rest` what else there is; `whole` the pruner's view, `headings` its first ones:
+    what a page shows."""
 
     text: str
+    rest: str
     whole: str
     headings: str
 
 
-def _content(root: HtmlElement, base: str, about: metadata.About, everything: bool = False) -> _Content:
+def _content(root: HtmlElement, base: str, about: metadata.About) -> _Content:
     """The content of a page; uses `root` up.
 
     readability says where the article is; what of it is worth reading, the pruner says: inside the article it keeps
     the tables, lists and forms that readability drops. An article that is too small a part of the page is not it.
     """
     prune.clean(root)
-    if everything:
-        text = to_markdown(prune.whole(root), base)
-        return _Content(text, text, "")
     article = _readable(root)
-    kept = prune.prune(root)
-    whole = to_markdown(kept, base) or to_markdown(prune.whole(root), base)
-    headings = "\n".join(one_line("".join(h.itertext())) for h in list(kept.iter("h1", "h2"))[:3])
+    body = prune.whole(root)
+    kept, dropped = prune.prune(root)
     region = _region(kept, article) if article is not None else kept
-    if about.article and article is not None:
-        _drop_agreed(region, article)
-    text = to_markdown(region, base) if region is not kept else whole
-    text, bare = _without_repeats(text), _without_repeats(whole)
-    return _Content(text if _is_page(text, bare, about) else bare, whole, headings)
+    agreed = _agreed(region, article) if about.article and article is not None and region is not kept else []
+    seen = _Seen(body, base, {kept, region, *agreed})
+    whole = seen.text(kept) or seen.text(body)
+    headings = "\n".join(one_line("".join(h.itertext())) for h in list(kept.iter("h1", "h2"))[:3])
+    text, bare = _without_repeats(seen.text(region, agreed)), _without_repeats(whole)
+    if _is_page(text, bare, about):
+        beside = seen.beside(region, agreed)
+    else:
+        text, beside = bare, seen.beside(kept)
+    rest = "\n\n".join(filter(None, [beside, *(to_markdown(element, base) for element in dropped)]))
+    return _Content(text, _without_repeats(rest, text), whole, headings)
+
+
+class _Seen:
+    """A page's body as text, and the text of those of its elements that were asked for: written once."""
+
+    def __init__(self, body: HtmlElement, base: str, parts: Set[HtmlElement]) -> None:
+        self._body, self._base = body, base
+        self._all = written(body, base, parts)
+
+    def _place(self, element: HtmlElement) -> range | None:
+        return range(len(self._all.blocks)) if element is self._body else self._all.places.get(element)
+
+    def text(self, element: HtmlElement, without: Sequence[HtmlElement] = ()) -> str:
+        """The text of an element, without that of some elements in it."""
+        place, places = self._place(element), [self._place(e) for e in without]
+        marked = next(element.iterancestors("blockquote", "ul", "ol"), None) is not None
+        if place is not None and None not in places and not marked:
+            return self._all.text(place, [p for p in places if p is not None])
+        for inner in without:  # within a line, a table, a list or a quote it is written anew
+            prune.drop(inner)
+        return to_markdown(element, self._base)
+
+    def beside(self, element: HtmlElement, without: Sequence[HtmlElement] = ()) -> str:
+        """The text of the body that `text` leaves out; all of it where that is not known."""
+        place = self._place(element) or range(0)
+        left_out = [p for e in without if (p := self._place(e)) is not None]
+        inside = set(place) - {number for p in left_out for number in p}
+        return self._all.text(None, [inside])
 
 
 def _is_page(text: str, whole: str, about: metadata.About) -> bool:
@@ -290,10 +332,11 @@ def _is_page(text: str, whole: str, about: metadata.About) -> bool:
     return about.article or all(f"\n{text}".count(mark) * 2 >= f"\n{whole}".count(mark) for mark in _MARKS)
 
 
-def _without_repeats(text: str) -> str:
-    """The text without lines that stood there before: pages carry their parts twice, for wide and for narrow screens.
-    Short lines, rows of tables and code repeat themselves with reason. Nor do headings end it."""
-    seen: set[str] = set()
+def _without_repeats(text: str, before: str = "") -> str:
+    """The text without lines that stood there, or in the text `before` it, already: pages carry their parts twice, for
+    wide and for narrow screens. Short lines, rows of tables and code repeat themselves with reason. Nor do headings end
+    it."""
+    seen = {line.strip() for line in before.split("\n") if len(line) >= _REPEATED}
     kept: list[str] = []
     code = False
     for line in text.split("\n"):
@@ -332,12 +375,11 @@ def _region(kept: HtmlElement, article: Set[HtmlElement]) -> HtmlElement:
     return region
 
 
-def _drop_agreed(region: HtmlElement, article: Set[HtmlElement]) -> None:
-    """Takes lists and headings that are nothing but links out of an article where readability leaves them out too:
-    other stories of the site."""
-    for element in list(region.iter("ul", "ol", "h2", "h3", "h4", "h5", "h6")):
-        if element not in article and element is not region and prune.is_links(element):
-            prune.drop(element)
+def _agreed(region: HtmlElement, article: Set[HtmlElement]) -> list[HtmlElement]:
+    """The lists and headings of an article that are nothing but links where readability leaves them out too: other
+    stories of the site."""
+    named = region.iter("ul", "ol", "h2", "h3", "h4", "h5", "h6")
+    return [e for e in named if e not in article and e is not region and prune.is_links(e)]
 
 
 def _own_text(element: HtmlElement) -> int:

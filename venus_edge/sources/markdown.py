@@ -8,6 +8,7 @@ is worth reading is decided elsewhere (`prune`).
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
@@ -68,29 +69,60 @@ def one_line(text: str) -> str:
 
 def to_markdown(root: _Element, base: str = "") -> str:
     """The text of `root` and everything in it. `base` makes links absolute; without it they lose their address."""
+    return written(root, base).text()
+
+
+def written(root: _Element, base: str = "", parts: Collection[_Element] = ()) -> Written:
+    """The same, and where in it each of `parts` stands, as far as they are blocks of their own: one walk for all."""
     from lxml import etree
 
     writer = _Writer(base)
+    begun: dict[_Element, int] = {}
+    places: dict[_Element, range] = {}
     walk = etree.iterwalk(root, events=("start", "end", "comment", "pi"))
     for event, element in walk:
         if event == "start":
             if writer.start(element):
                 walk.skip_subtree()
+            elif parts and element in parts and _tag(element) in _BLOCKS:
+                begun[element] = len(writer.blocks)
         elif event == "end":
             writer.end(element)
+            if element in begun:
+                places[element] = range(begun[element], len(writer.blocks))
         if event != "start" and element is not root and element.tail:
             writer.say(element.tail)
-    return writer.finished()
+    writer.flush()
+    return Written(writer.blocks, places)
 
 
 def _tag(element: _Element) -> str:
     return element.tag.lower() if isinstance(element.tag, str) else ""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Block:
     text: str
     tight: bool  # follows the line above without an empty line (list items, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A tree as blocks of text; `places` says which of them are whose."""
+
+    blocks: list[_Block]
+    places: dict[_Element, range]
+
+    def text(self, within: range | None = None, without: Iterable[Iterable[int]] = ()) -> str:
+        """All of it, or the blocks `within` a place, but for those of some places."""
+        left_out = {number for place in without for number in place}
+        pieces: list[str] = []
+        for number in within if within is not None else range(len(self.blocks)):
+            if number in left_out:
+                continue
+            block = self.blocks[number]
+            pieces += [("\n" if block.tight else "\n\n") if pieces else "", block.text]
+        return safe("".join(pieces))
 
 
 @dataclass
@@ -237,15 +269,6 @@ class _Writer:
         tight = bool(lead.strip()) and not lead.startswith("#") and bool(self.blocks)
         quoted = "> " * min(self.quotes, 3)
         self.blocks.append(_Block(quoted + lead + text.replace("\n", "\n" + quoted + " " * len(lead)), tight))
-
-    def finished(self) -> str:
-        self.flush()
-        pieces: list[str] = []
-        for block in self.blocks:
-            if pieces:
-                pieces.append("\n" if block.tight else "\n\n")
-            pieces.append(block.text)
-        return safe("".join(pieces))
 
 
 def _number(text: str | None, default: int) -> int:

@@ -1,7 +1,8 @@
 """WHOLE PAGE -> WHAT IS WORTH READING. Our own pruner: the second opinion beside readability.
 
 In: a parsed page, which it changes. Out: the element that holds the content, without scripts, menus, footers, consent
-notices and lists of links that lead away. It judges structure (tags, roles, class names, link density), never a site.
+notices and lists of links that lead away, and the parts taken out that a reader may still want. It judges structure
+(tags, roles, class names, link density), never a site.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ _BOILERPLATE = re.compile(
     r"|share|sharing|social|related|recommend(?:ed|ations?)?|promo(?:tion)?s?|newsletter|subscribe|signup|advert(?:isement)?s?"
     r"|ads?|banner|popup|modal|overlay|pagination|pager|toolbar|skip-?link|widget|sponsor(?:ed)?|toc|login|offscreen"
     r"|screen-reader-text|sr-only|visually-?hidden)(?:$|[\s_-])",
+    re.I,
+)
+_NOTICE = re.compile(  # of the parts taken out, those that say nothing of the page's matter
+    r"(?:^|[\s_-])(?:cookies?|consent|gdpr|share|sharing|social|newsletter|subscribe|signup|advert(?:isement)?s?|ads?|popup|modal"
+    r"|overlay|skip-?link|sponsor(?:ed)?|login|offscreen|screen-reader-text|sr-only|visually-?hidden)(?:$|[\s_-])",
     re.I,
 )
 _BLOCK_TAGS = _names("div section ul ol table header form p span li dl")
@@ -134,17 +140,19 @@ def _is_heading_button(element: HtmlElement) -> bool:
     return in_heading or len("".join(element.itertext()).split()) > 4
 
 
-def prune(root: HtmlElement) -> HtmlElement:
-    """The content of a cleaned page."""
+def prune(root: HtmlElement) -> tuple[HtmlElement, list[HtmlElement]]:
+    """The content of a cleaned page, and what was taken out of it or stood beside it and is no notice."""
     body = whole(root)
     total = weight(body) or 1
+    dropped: list[HtmlElement] = []
     for element in list(_away(body)):
         if element is not body and (weight(element) < total * _KEEP_SHARE or _leads_away(element)):
+            dropped.append(element)
             drop(element)
-    _drop_named(body, total)
+    dropped += _drop_named(body, total)
     content = _main(body)
-    _drop_link_lists(content)
-    return content
+    dropped += _drop_link_lists(content)
+    return content, [e for e in dropped if not _NOTICE.search(f"{e.get('class') or ''} {e.get('id') or ''}")]
 
 
 def _away(body: HtmlElement) -> Iterator[HtmlElement]:
@@ -169,8 +177,8 @@ def is_links(element: HtmlElement) -> bool:
     return sum(weight(a) for a in element.iter("a")) >= max(1, weight(element)) * 0.9
 
 
-def _drop_named(body: HtmlElement, total: int) -> None:
-    """Takes out the blocks whose names say that they are no content."""
+def _drop_named(body: HtmlElement, total: int) -> list[HtmlElement]:
+    """Takes out the blocks whose names say that they are no content; these blocks."""
     doomed: dict[HtmlElement, int] = {}
     named: dict[str, bool] = {}
     for element in body.iter(*_BLOCK_TAGS):
@@ -182,9 +190,10 @@ def _drop_named(body: HtmlElement, total: int) -> None:
             if size < total * _KEEP_SHARE and _is_aside(element):
                 doomed[element] = size
     misnamed = sum(doomed.values()) > _NAMED_SHARE * (weight(body) or 1)
-    for element in doomed:
-        if not misnamed or _is_link_list(element):
-            drop(element)
+    dropped = [element for element in doomed if not misnamed or _is_link_list(element)]
+    for element in dropped:
+        drop(element)
+    return dropped
 
 
 def _is_aside(element: HtmlElement) -> bool:
@@ -202,17 +211,22 @@ def _main(body: HtmlElement) -> HtmlElement:
     return body
 
 
-def _drop_link_lists(content: HtmlElement) -> None:
-    """Takes out lists of short links, but for the last one: a page that is a list of links is read as one."""
+def _drop_link_lists(content: HtmlElement) -> list[HtmlElement]:
+    """Takes out lists of short links, but for the last one: a page that is a list of links is read as one. These
+    lists."""
+    dropped: list[HtmlElement] = []
     for element in _before_title(content):
         if _is_link_list(element):
+            dropped.append(element)
             drop(element)
     total = weight(content) or 1
     for element in list(content.iter("ul", "ol")):
         inner = next(element.iterancestors("ul", "ol", "table"), None) is not None
         small = weight(element) < total * _KEEP_SHARE
         if small and not inner and _is_link_list(element) and not _is_reference_list(element):
+            dropped.append(element)
             drop(element)
+    return dropped
 
 
 def _before_title(content: HtmlElement) -> list[HtmlElement]:

@@ -146,9 +146,9 @@ def _of_copy(address: Address, copy: Copy, note: str) -> Page | Failure:
 
 
 def _page(address: Address, extracted: Extracted, note: str) -> Page:
-    digest = hashlib.sha256(extracted.text.encode()).hexdigest()
+    digest = hashlib.sha256(extracted.full.encode()).hexdigest()
     notes = "; ".join(n for n in (note, extracted.note) if n)
-    return Page(address.display, extracted.title, extracted.text, digest, extracted.date, notes)
+    return Page(address.display, extracted.title, extracted.text, digest, extracted.date, notes, extracted.rest)
 
 
 def _day(moment: float) -> str:

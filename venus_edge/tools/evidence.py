@@ -23,7 +23,7 @@ from venus_edge.protocol import Piece, Trust, prompt, rendering
 from venus_edge.tools import Reader
 from venus_edge.values import Evidence, Page
 
-VERSION = 1  # of what readers make of a page: what is kept of an earlier one is read again
+VERSION = 2  # of what readers make of a page: what is kept of an earlier one is read again
 BUDGET = 2_000  # characters of evidence: about 500 tokens of English, what the released replies have (PROTOCOL 5)
 GAP = "\n...\n"  # between passages that do not follow on each other
 
@@ -56,14 +56,17 @@ _RELATED = 0.6  # what a word counts that shares a beginning with a goal's word:
 _OF_TITLE = 0.25  # the page's own name says little on the page itself
 _UNDER_HEADING = 0.5  # a goal's word in the heading above
 _NUMBER_BONUS = 1.3
+_BESIDE = 0.7  # what stands around the main text: it answers where the main text does not
 _AS_TELLING = 0.7  # of the best sentence's score: a second one that is summed up with it
 _WORTH = 0.2  # of the best passage's score; less is not quoted
 _WINDOW = 600  # characters of a passage of evidence
 
 
 def shown(page: Page) -> Page:
-    """The page as a reader sees it: an address says nothing about a goal and is not quoted."""
-    return replace(page, text=terms.unlinked(page.text))
+    """The page as a reader sees it: an address says nothing about a goal and is not quoted. Its text is all of the
+    page, `rest` the end of it that stands around the main text."""
+    rest = terms.unlinked(page.rest)
+    return replace(page, text=replace(page, text=terms.unlinked(page.text), rest=rest).full, rest=rest)
 
 
 # -- a page in sentences ----------------------------------------------------------------------------------------------
@@ -71,13 +74,15 @@ def shown(page: Page) -> Page:
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """A sentence of the page: where it stands, its terms, its score for the goal, which goal terms it has."""
+    """A sentence of the page: where it stands, its terms, its score for the goal, which goal terms it has, and whether
+    it stands beside the main text."""
 
     start: int
     end: int
     score: float
     covered: frozenset[str]
     is_heading: bool = False
+    is_beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,11 @@ def _read_sentences(page: Page, goal: str) -> list[_Sentence]:
     average = sum(bag.total() for bag in bags) / max(1, len(bags))
     found: list[_Sentence] = []
     heading: frozenset[str] = frozenset()
+    main = len(page.text) - len(page.rest)
     for (start, end), bag in zip(spans, bags, strict=True):
+        is_beside = start >= main
+        if is_beside and found and not found[-1].is_beside:
+            heading = frozenset()
         is_heading = bool(_HEADING.match(page.text, start))
         matches = _matches(bag, wanted)
         if is_heading:
@@ -118,7 +127,8 @@ def _read_sentences(page: Page, goal: str) -> list[_Sentence]:
         score += _UNDER_HEADING * sum(wanted.weights[term] for term in heading if term not in matches)
         if wanted.wants_number and matches and _NUMBER.search(page.text, start, end):
             score *= _NUMBER_BONUS
-        found.append(_Sentence(start, end, score, frozenset(matches), is_heading))
+        score *= _BESIDE if is_beside else 1.0
+        found.append(_Sentence(start, end, score, frozenset(matches), is_heading, is_beside))
     return found
 
 
@@ -181,11 +191,13 @@ def best_passages(page: Page, goal: str, budget: int) -> str:
 
 
 def _quoted(text: str, sentences: Sequence[_Sentence], budget: int) -> str:
-    if len(text.strip()) <= budget or not sentences:
-        return text.strip()[:budget]
+    main = next((sentence.start for sentence in sentences if sentence.is_beside), len(text))
+    telling = any(sentence.score for sentence in sentences if sentence.is_beside)
+    if len(text[:main].strip()) <= budget and not telling:
+        return text[:main].strip() or text.strip()[:budget]
     windows = _windows(sentences, min(_WINDOW, budget))
-    chosen: list[terms.Span] = []
-    room = budget
+    chosen = [(0, len(text[:main].rstrip()))] if 0 < main <= budget - _WINDOW else []  # and room for what is beside it
+    room = budget - sum(end for _, end in chosen)
     for start, end in windows:
         cost = end - start + len(GAP)
         if cost <= room and not any(start < e and s < end for s, e in chosen):
@@ -194,7 +206,7 @@ def _quoted(text: str, sentences: Sequence[_Sentence], budget: int) -> str:
     if not chosen:
         start, end = windows[0]
         return text[start : min(end, start + budget)]
-    return _joined(text, sorted(chosen))
+    return _joined(text, sorted(chosen), main)
 
 
 def _windows(sentences: Sequence[_Sentence], size: int) -> list[terms.Span]:
@@ -220,17 +232,19 @@ def _section_ends(sentences: Sequence[_Sentence]) -> list[int]:
     found, end = [0] * len(sentences), len(sentences) - 1
     for number in range(len(sentences) - 1, -1, -1):
         found[number] = end
-        if sentences[number].is_heading and number and not sentences[number - 1].is_heading:
+        above = sentences[number - 1] if number else sentences[number]
+        if (sentences[number].is_heading and not above.is_heading) or sentences[number].is_beside != above.is_beside:
             end = number - 1
     return found
 
 
-def _joined(text: str, spans: Sequence[terms.Span]) -> str:
-    """The spans as they stand in the text; a gap is marked where something was left out."""
+def _joined(text: str, spans: Sequence[terms.Span], main: int) -> str:
+    """The spans as they stand in the text; a gap is marked where something was left out, and where the `main` text
+    ends."""
     parts = [text[spans[0][0] : spans[0][1]]]
     for (_, before), (start, end) in pairwise(spans):
         between = text[before:start]
-        parts.append((between if not between.strip() else GAP) + text[start:end])
+        parts.append((GAP if between.strip() or start == main else between) + text[start:end])
     return "".join(parts)
 
 
@@ -290,12 +304,12 @@ class ModelReader:
     def read(self, page: Page, goal: str) -> Evidence:
         """What the model quotes and says; the fallback's reading where its reply cannot be used, and its summary where
         the output limit cut the reply before one."""
-        page, self.broken_off = shown(page), False
-        ids = self._prompt(page, goal) if page.text.strip() else []
+        text, self.broken_off = shown(page).text, False
+        ids = self._prompt(shown(page), goal) if text.strip() else []
         said = _parsed(self._said(ids)) if ids else None
         if said is None:
             return self._fallback.read(page, goal)
-        quotes = verified(said.evidence, page.text)
+        quotes = verified(said.evidence, text)
         if not quotes and (said.evidence.strip() or not said.summary):  # nothing of what it quoted is in the page
             return self._fallback.read(page, goal)
         return Evidence(GAP.join(quotes), said.summary or self._fallback.read(page, goal).summary)

@@ -41,7 +41,7 @@ class KeptReader:
     kept: Readings
 
     def read(self, page: Page, goal: str) -> Evidence:
-        text = page.sha256 or sha256(page.text.encode("utf-8", "replace")).hexdigest()
+        text = page.sha256 or sha256(page.full.encode("utf-8", "replace")).hexdigest()
         about = json.dumps([self.reader.name, text, page.title, " ".join(goal.split())])
         key = sha256(about.encode()).hexdigest()
         evidence = self.kept.reading(key)

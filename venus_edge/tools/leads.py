@@ -21,7 +21,7 @@ def leads(page: Page, quoted: str, goal: str) -> list[Lead]:
     wanted = frozenset(terms.content_terms(goal))
     here = page.url.partition("#")[0]
     scored: dict[str, tuple[int, str]] = {}
-    for words, address in terms.links(page.text):
+    for words, address in terms.links(page.full):
         shared = len(wanted & frozenset(terms.terms(words)))
         if shared and words in quoted and _is_worth_it(address, here) and address not in scored:
             scored[address] = (shared, words)
