@@ -61,6 +61,14 @@ def test_a_machine_of_one_core_has_nothing_to_choose() -> None:
     assert set(run(Crew(1), cores(1), 300, noise=2.0)) == {1}
 
 
+def test_one_that_was_chosen_stays() -> None:
+    crew = Crew(8, still=True)
+    assert set(run(crew, cores(8, 1), 300, noise=2.0)) == {8}
+    for load in (1.0, 1.0, 0.0, 0.0):
+        crew.hear(load)
+    assert set(run(crew, cores(8), 100)) == {8}
+
+
 @pytest.mark.parametrize("most", [2, 3, 4, 6, 8, 16, 64])
 def test_on_an_idle_machine_all_cores_work_and_looking_costs_under_five_percent(most: int) -> None:
     counts = run(Crew(most), cores(most), 300)

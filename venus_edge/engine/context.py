@@ -52,7 +52,7 @@ class Context:
         params.n_seq_max = self.sequences
         params.n_outputs_max = OUTPUTS
         params.kv_unified = True  # any sequence may take any cell: the windows are ours to keep
-        params.n_threads, params.n_threads_batch = self.threads.first, self.threads.reading
+        params.n_threads, params.n_threads_batch = self.threads.first, self.threads.first_reading
         params.type_k, params.type_v = KV_TYPES[opts.type_k][0], KV_TYPES[opts.values_type][0]
         params.flash_attn_type = opts.flash
         library.listen()

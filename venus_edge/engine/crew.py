@@ -1,7 +1,7 @@
-"""HOW MANY THREADS GENERATE: learned from what a token takes, again whenever the machine's load changes.
+"""HOW MANY THREADS WORK: learned from what a token takes, again whenever the machine's load changes.
 
-In: seconds of single tokens, now and then the cores that other processes keep busy. Out: a count for the next token.
-Pure: the clock and the system's figures are the caller's. It does not know what a thread does, nor of batches.
+In: seconds of tokens that cost alike (single ones, or those of large batches), now and then the cores that other
+processes keep busy. Out: a count for the next token. Pure: the clock and the system's figures are the caller's.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def ladder(most: int) -> tuple[int, ...]:
 
 class Crew:
     """Keeps to a count and tries others: all of them at first and when the load has changed, else the next one, ever
-    more seldom. A trial is a few tokens, or one where that is clearly slower."""
+    more seldom. A trial is a few tokens, or one where that is clearly slower. `still`: it stays with the first."""
 
-    def __init__(self, most: int) -> None:
-        self._counts = ladder(most)
+    def __init__(self, most: int, still: bool = False) -> None:
+        self._counts = (most,) if still else ladder(most)
         self._at = 0  # the place of the count that is kept to
         self._recent: deque[float] = deque(maxlen=5)  # seconds of the last tokens at it
         self._usual = 0.0  # their middle, followed slowly; 0: not known
