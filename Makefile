@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests bench-plan bench-engine bench-threads bench-convert bench-extract clean
+.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -43,6 +43,10 @@ bench-engine: $(VENV)/with-tests
 # Threads as the engine chooses them beside every fixed setting, idle and beside a busy process. ARGS: MODEL.gguf
 bench-threads: $(VENV)/with-tests
 	$(BIN)/python -m tests.bench.threads $(ARGS)
+
+# What llama.cpp put on a GPU, with the logits and tokens beside the CPU's; the CPU's own where there is none.
+bench-offload: $(VENV)/with-tests
+	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.offload $(ARGS)
 
 format: $(VENV)/with-tests
 	$(BIN)/ruff format .

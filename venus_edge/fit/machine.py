@@ -55,14 +55,11 @@ def build() -> Build:
     return Build(version("llama-cpp-python"), features, bool(lib.llama_supports_gpu_offload()))
 
 
-def repacks(features: tuple[str, ...]) -> dict[str, float]:
-    """The types that llama.cpp copies into a layout of its own on a CPU of these features, and how much larger that is
-    (ggml-cpu/repack.cpp; for AMX ggml-cpu/amx/mmq.cpp, which comes first)."""
-    if "AMX_INT8" in features:
-        same = dict.fromkeys(("Q4_0", "Q4_1", "Q6_K"), 1.0)
-        return {**same, "Q4_K": 148 / 144, "Q5_K": 180 / 176, "Q8_0": 38 / 34, "IQ4_XS": 138 / 136}
-    if "REPACK" not in features:
-        return {}
+def repacks(features: tuple[str, ...]) -> frozenset[str]:
+    """The types that llama.cpp copies into a layout of its own on a CPU of these features (ggml-cpu/repack.cpp). None
+    with AMX, where the engine keeps it from that (engine/weights.py)."""
+    if "REPACK" not in features or "AMX_INT8" in features:
+        return frozenset()
     found: set[str] = set()
     if "AVX2" in features:
         found |= {"Q4_0", "Q4_K", "IQ4_NL"}
@@ -70,7 +67,7 @@ def repacks(features: tuple[str, ...]) -> dict[str, float]:
         found.add("Q2_K")
     if "NEON" in features and "DOTPROD" in features:
         found |= {"Q4_0", "Q4_K", "Q5_K", "Q6_K", "Q8_0", "IQ4_NL"}
-    return dict.fromkeys(sorted(found), 1.0)
+    return frozenset(found)
 
 
 def disk_free(path: Path) -> int:
