@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import gguf
 import pytest
 
 from tests.engine.conftest import TEMPLATE
 from tests.engine.vocabulary import write_model
-from venus_edge.engine import options
+from venus_edge.engine import Request, Sampling, options
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
 from venus_edge.errors import EngineError, ModelError, UsageError, VenusError
@@ -143,3 +148,91 @@ def test_llama_cpps_log_goes_to_the_debug_log(
     assert any("n_ctx" in record.message for record in caplog.records)
     assert {record.levelno for record in caplog.records} == {logging.DEBUG}
     assert capfd.readouterr().err == ""
+
+
+# -- the library itself, in a process of its own ----------------------------------------------------------------------
+
+INSTALL = "pip install --upgrade 'llama-cpp-python>=0.3.36'"
+
+
+def command_line(folder: Path, files: dict[str, str]) -> tuple[int, str]:
+    """`venus-edge run --demo` where these files come first on Python's path: its exit code and stderr."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-m", "venus_edge", "run", "--demo"]
+    done = subprocess.run(
+        command, check=False, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+def metadata(version: str) -> dict[str, str]:
+    head = "Metadata-Version: 2.1\nName: llama-cpp-python\nVersion: "
+    return {f"llama_cpp_python-{version}.dist-info/METADATA": f"{head}{version}\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        (
+            {**metadata("0.2.90"), "llama_cpp/__init__.py": "", "llama_cpp/llama_cpp.py": "llama_eval = 1\n"},
+            f"llama-cpp-python 0.2.90 is too old: {INSTALL}",
+        ),
+        (
+            {**metadata("0.3.99"), "llama_cpp/__init__.py": "", "llama_cpp/llama_cpp.py": "llama_decode = 1\n"},
+            "llama-cpp-python 0.3.99 has no llama_sampler_init_grammar_lazy_patterns, which is used here: "
+            f"{INSTALL} --force-reinstall",
+        ),
+        (
+            {"llama_cpp/__init__.py": "raise ModuleNotFoundError(\"No module named 'llama_cpp'\", name='llama_cpp')\n"},
+            f"llama-cpp-python is not installed: {INSTALL}",
+        ),
+        (
+            {"llama_cpp/__init__.py": "raise OSError('libllama.so: cannot open shared object file')\n"},
+            "llama.cpp cannot be loaded (libllama.so: cannot open shared object file): "
+            "pip install --force-reinstall llama-cpp-python",
+        ),
+    ],
+    ids=["too old", "lacks a function", "not installed", "does not load"],
+)
+def test_a_library_that_will_not_do_is_one_line(tmp_path: Path, files: dict[str, str], line: str) -> None:
+    code, said = command_line(tmp_path, files)
+    assert code == 1
+    assert said.splitlines()[-1] == f"Error: {line}"
+    assert "Traceback" not in said
+
+
+def test_a_pickle_of_today_is_a_pytorch_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(pickle.dumps({"weights": [1] * 200}, protocol=4))
+    assert str(complaint(path)) == (
+        f"{path} is an archive or a PyTorch checkpoint, not a GGUF: unpack or convert it first"
+    )
+
+
+@pytest.mark.parametrize("code", [1, -1, -3])
+def test_a_batch_that_llama_cpp_will_not_evaluate_is_one_line(model_file: Path, code: int) -> None:
+    class Refusing:
+        """llama.cpp, save that nothing is evaluated."""
+
+        def __init__(self, lib: Any) -> None:
+            self._lib = lib
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._lib, name) if name != "llama_decode" else lambda *_: code
+
+    engine = LlamaEngine(model_file, EngineOptions(n_ctx=512, n_ctx_reading=0))
+    true, engine._context.lib = engine._context.lib, Refusing(engine._context.lib)
+    with pytest.raises(EngineError) as caught:
+        list(engine.generate(Request([5, 6, 7], Sampling(max_tokens=2))))
+    assert str(caught.value) == (
+        f"llama.cpp could not evaluate 3 tokens at 0 (code {code}: no reason given): "
+        "try a smaller --context or fewer --gpu-layers"
+    )
+    assert engine.cached() == ()
+    engine._context.lib = true
+    assert list(engine.generate(Request([5, 6, 7], Sampling(max_tokens=2)))) is not None
+    engine.close()

@@ -10,6 +10,7 @@ import ctypes
 import importlib.metadata
 import logging
 import os
+import re
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,10 @@ from venus_edge.engine import offload
 from venus_edge.errors import EngineError
 
 _log = logging.getLogger("venus_edge.llama")
+
+WANTED = (0, 3, 36)  # of llama-cpp-python, as in pyproject.toml
+_INSTALL = f"pip install --upgrade 'llama-cpp-python>={'.'.join(map(str, WANTED))}'"
+_LATEST = ("llama_sampler_init_grammar_lazy_patterns", "llama_state_seq_save_file", "llama_memory_seq_rm")
 
 
 class Complaints:
@@ -71,13 +76,29 @@ def load() -> Any:
     try:
         import llama_cpp.llama_cpp as lib
     except (ImportError, RuntimeError, OSError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "llama_cpp":
+            raise EngineError(f"llama-cpp-python is not installed: {_INSTALL}") from error
         raise EngineError(
             f"llama.cpp cannot be loaded ({error}): pip install --force-reinstall llama-cpp-python"
         ) from error
+    _check(lib)
     lib.venus_edge_log = lib.llama_log_callback(complaints.hear)  # must live as long as the library
     lib.llama_log_set(lib.venus_edge_log, None)
     lib.llama_backend_init()
     return lib
+
+
+def _check(lib: Any) -> None:
+    """Raises EngineError for a library from before what is used of it here, by its version or by what it lacks."""
+    found = version()
+    numbers = tuple(int(part) for part in re.findall(r"\d+", found)[:3])
+    lacks = next((name for name in _LATEST if not hasattr(lib, name)), None)
+    if numbers < WANTED or lacks:
+        raise EngineError(
+            f"llama-cpp-python {found} is too old: {_INSTALL}"
+            if numbers < WANTED
+            else f"llama-cpp-python {found} has no {lacks}, which is used here: {_INSTALL} --force-reinstall"
+        )
 
 
 def listen() -> None:

@@ -51,7 +51,7 @@ def _is_instead(head: bytes) -> str:
         return "is a GGUF of the other byte order: convert it on this machine"
     if start.startswith(b"{") or start[8:9] == b"{":
         return "is JSON or a safetensors checkpoint, not a GGUF: convert it first"
-    if head.startswith((b"PK\x03\x04", b"\x1f\x8b", b"\x80\x02")):
+    if head.startswith((b"PK\x03\x04", b"\x1f\x8b", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
         return "is an archive or a PyTorch checkpoint, not a GGUF: unpack or convert it first"
     return f"is not a GGUF model: {_REMEDY}"
 
