@@ -171,12 +171,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _write(self, body: bytes) -> None:
-        if not self.hub.slow:
-            self.wfile.write(body)
-            return
+        step = 1_000_000 if self.hub.slow else max(1, len(body))
         with contextlib.suppress(OSError):  # whoever asked is gone
-            for start in range(0, len(body), 1_000_000):
-                self.wfile.write(body[start : start + 1_000_000])
+            for start in range(0, len(body), step):
+                self.wfile.write(body[start : start + step])
                 time.sleep(self.hub.slow)
 
 
