@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from venus_edge.sources.markdown import plain, safe
 from venus_edge.values import Failure, Trouble
 
 URL = "https://example.org/dir/page"
+PAGES_DIR = Path(__file__).with_name("pages")
 PARA = (
     "<p>The tide gauge at the harbour was installed by the port engineers and its daily ledger, kept in ink for more"
     " than a century, records mean sea level, storm surges, and repairs in detail, including the long interruption.</p>"
@@ -58,6 +60,20 @@ def test_a_page_with_every_structure_is_read_whole() -> None:
         "```\ndef level(t):\n    return a * cos(t)\n```\n\n"
         "The gauge in 1916."
     )
+
+
+ABOUT = {
+    "en": ("utf-8", "Tide gauge of Port Kerrow - Harbour Archive", "Ines Morvan"),
+    "zh": ("gb18030", "克罗港验潮站_港口档案", "莫凡"),
+}
+
+
+@pytest.mark.parametrize("language", ABOUT)
+def test_the_extract_of_a_page_with_every_structure_is_the_committed_one(language: str) -> None:
+    charset, title, author = ABOUT[language]
+    page = (PAGES_DIR / f"structures.{language}.html").read_text("utf-8").encode(charset)
+    text, rest = (PAGES_DIR / f"structures.{language}.md").read_text("utf-8").rstrip("\n").split("\n<!-- rest -->\n")
+    assert extract(page, URL, "text/html") == Extracted(title, text, "2021-03-04", author, rest=rest)
 
 
 TABLE = "<table><tr><th>Year</th><th>Level (mm)</th></tr>" + "".join(

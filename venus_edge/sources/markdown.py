@@ -30,6 +30,9 @@ _SKIPPED = _names(
     "head script style noscript template svg iframe object embed canvas audio video select textarea datalist rp"
 )
 _HEADINGS = {f"h{n}": "#" * n + " " for n in range(1, 7)}
+_AROUND = {"rt": "()", "q": "“”", "del": ("~~", "~~"), "s": ("~~", "~~"), "strike": ("~~", "~~")}
+_POWER = re.compile(r"\s*[-+−]?\d+\s*$")
+_TEX = re.compile(r"\\[a-zA-Z]+")
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _DEEPEST_INDENT = 6  # list levels that are shown by indentation; deeper ones stay at that
 _WIDEST_SPAN = 50  # columns that a colspan may claim
@@ -149,6 +152,10 @@ class _Writer:
             return self._verbatim(element)
         if tag == "table" and _is_data(element):
             return self._table(element)
+        formula = _formula(element) if tag in ("math", "img") else ""
+        if formula:
+            self.inline.append(f" {formula} ")
+            return True
         self._open_inline(element, tag)
         if element.text:
             self.say(element.text)
@@ -187,10 +194,10 @@ class _Writer:
             self.inline.append("\n")
         elif tag == "code":
             self.inline.append("`")
-        elif tag in ("rt", "q"):
-            self.inline.append("(" if tag == "rt" else "“")
-        elif tag == "math" and element.get("alttext"):
-            self.inline.append(f" {element.get('alttext')} ")
+        elif tag in _AROUND:
+            self.inline.append(_AROUND[tag][0])
+        elif tag == "sup" and self.inline and self.inline[-1][-1:].isalnum() and _POWER.match(element.text or ""):
+            self.inline.append("^")  # 10 to the third is not 103
 
     def end(self, element: _Element) -> None:
         """Closes `element`."""
@@ -201,8 +208,8 @@ class _Writer:
             self._close_link(*self.links.pop())
         elif tag == "code":
             self.inline.append("`")
-        elif tag in ("rt", "q"):
-            self.inline.append(")" if tag == "rt" else "”")
+        elif tag in _AROUND:
+            self.inline.append(_AROUND[tag][1])
         if tag in _BLOCKS:
             self.flush()
             self._close_block(tag)
@@ -269,6 +276,15 @@ class _Writer:
         tight = bool(lead.strip()) and not lead.startswith("#") and bool(self.blocks)
         quoted = "> " * min(self.quotes, 3)
         self.blocks.append(_Block(quoted + lead + text.replace("\n", "\n" + quoted + " " * len(lead)), tight))
+
+
+def _formula(element: _Element) -> str:
+    """A formula as its author wrote it (TeX), of <math> or of an image of it; "" if that is not there."""
+    if _tag(element) == "img":
+        alt = element.get("alt") or ""
+        return one_line(alt) if _TEX.search(alt) else ""
+    named = (a.text for a in element.iter("{*}annotation") if "tex" in (a.get("encoding") or ""))
+    return one_line(element.get("alttext") or next(named, "") or "")
 
 
 def _number(text: str | None, default: int) -> int:

@@ -102,6 +102,8 @@ def clean(root: HtmlElement) -> None:
 
 def _is_hidden(element: HtmlElement) -> bool:
     """Hidden from everybody. A part that a click unfolds is content."""
+    if element.tag == "math" or element.find(".//math") is not None:  # for those who hear the page: the image is not it
+        return False
     if element.get("role") == "tabpanel" or _FOLDED.search(f"{element.tag} {element.get('class')} {element.get('id')}"):
         return False
     hidden = element.get("hidden") is not None and element.get("hidden") != "until-found"
@@ -156,7 +158,9 @@ def prune(root: HtmlElement) -> tuple[HtmlElement, list[HtmlElement]]:
 
 
 def _away(body: HtmlElement) -> Iterator[HtmlElement]:
-    yield from body.iter(*_AWAY)
+    for element in body.iter(*_AWAY):
+        if next(element.iterancestors("blockquote", "figure"), None) is None:  # there a footer says who said it
+            yield element
     for element in body.xpath(".//*[@role]"):
         if (element.get("role") or "").strip().lower() in _AWAY_ROLES:
             yield element
