@@ -153,6 +153,15 @@ def test_a_pull_that_was_killed_goes_on_where_it_was(served: LoopbackHub, tmp_pa
     assert f"(went on at {kept / 1e6:,.0f} MB)" in told
 
 
+def test_a_pull_asks_for_what_it_needs_and_nothing_else(served: LoopbackHub, tmp_path: Path) -> None:
+    process = pulling(tmp_path)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 0, told
+    assert [request.path.split("/")[1] for request in served.requests] == ["api", "inclusionAI", "store"]
+    assert served.requests[0].path == f"/api/models/{REPO}"
+    assert not any("agent/" in request.agent for request in served.requests)
+
+
 def test_two_pulls_at_once_fetch_one_file_once(served: LoopbackHub, tmp_path: Path) -> None:
     served.slow = 0.05
     both = [pulling(tmp_path), pulling(tmp_path)]

@@ -225,6 +225,7 @@ def told(passed: Gate) -> list[str]:
 
 def listing(repo: str, revision: str = "", passing: Gate | None = None) -> Listing:
     """What a repository holds, at a commit, branch or tag. Raises ModelError in one line for whatever failed."""
+    _quiet()
     from huggingface_hub import HfApi
 
     with _translated(repo), _through(passing or gate(), "list of files"):
@@ -312,6 +313,7 @@ def reach(passing: Gate) -> str:
 @contextmanager
 def _through(passing: Gate, purpose: str) -> Iterator[None]:
     """While it lasts, every connection of huggingface_hub passes the gate."""
+    _quiet()
     from huggingface_hub import close_session, set_client_factory
 
     from venus_edge.sources import hubclient
@@ -321,6 +323,14 @@ def _through(passing: Gate, purpose: str) -> Iterator[None]:
         yield
     finally:
         close_session()
+
+
+def _quiet() -> None:
+    """Loads the library without its telemetry, for which it asks the hub which programs count as agents."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when it loads
+    from huggingface_hub import constants
+
+    constants.HF_HUB_DISABLE_TELEMETRY = True
 
 
 def offline() -> bool:

@@ -30,6 +30,7 @@ class Request:
     path: str
     range: str
     token: str
+    agent: str = ""
 
 
 @dataclass
@@ -103,7 +104,13 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         headers = self.headers
         self.hub.requests.append(
-            Request(self.command, path, headers.get("Range", ""), headers.get("Authorization", ""))
+            Request(
+                self.command,
+                path,
+                headers.get("Range", ""),
+                headers.get("Authorization", ""),
+                headers.get("User-Agent", ""),
+            )
         )
         if refused := self.hub.refused(path):
             self._send(refused[0], b"", refused[1])
