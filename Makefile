@@ -61,6 +61,13 @@ $(BIN)/python:
 
 # The one long step: PyPI has llama-cpp-python as source. pip keeps the wheel, so the second time takes seconds.
 # The counter is ninja's; the whole log is kept for when it fails.
+# gcc up to 12 miscompiles ggml's kernels for AMX (llama.cpp#20824): where the CPU has it, they are left out.
+ifneq ($(shell grep -sow -m1 amx_tile /proc/cpuinfo),)
+ifeq ($(shell v=$$(gcc -dumpversion 2>/dev/null); test "$${v%%.*}" -le 12 2>/dev/null && echo old),old)
+$(VENV)/llama: export CFLAGS := -mno-amx-tile -mno-amx-int8 $(CFLAGS)
+$(VENV)/llama: export CXXFLAGS := -mno-amx-tile -mno-amx-int8 $(CXXFLAGS)
+endif
+endif
 $(VENV)/llama: | $(BIN)/python
 	@echo "Compiling llama.cpp (llama-cpp-python): about 4 minutes on 2 cores the first time ..."
 	@$(BIN)/python -m pip install -v 'llama-cpp-python>=0.3.36' 2>&1 | tee $(VENV)/llama-build.log \
