@@ -197,7 +197,7 @@ def test_the_turn_limit_asks_for_the_answer_in_place_of_the_last_tool_reply(
         ),
         kept(last),
     )
-    assert [e for e in events if isinstance(e, LimitReached)] == [LimitReached(2, "turns")]
+    assert [e for e in events if isinstance(e, LimitReached)] == [LimitReached(2, "turns", 1)]
     assert (result.termination, result.prediction, len(tools.calls)) == (termination, said, 2)
 
 
@@ -211,13 +211,13 @@ def test_the_token_limit_asks_for_the_answer_after_the_turn_that_passed_it(last:
         "You have reached the maximum context length. Based on the information and knowledge you have gathered, please "
         "provide the entire final answer in `<answer></answer>` tags now."
     )
-    assert [e for e in events if isinstance(e, LimitReached)] == [LimitReached(1, "tokens")]
+    assert [e for e in events if isinstance(e, LimitReached)] == [LimitReached(1, "tokens", 1)]
     assert result.termination == termination
 
 
 def test_the_time_limit_asks_for_the_answer_and_is_named_timeout() -> None:
     result, events, _, _ = play([search("a"), search("b"), ANSWER], Limits(seconds=50), tool_seconds=30)
-    assert [e for e in events if isinstance(e, LimitReached)] == [LimitReached(2, "time")]
+    assert [e for e in events if isinstance(e, LimitReached)] == [LimitReached(2, "time", 1)]
     assert result.messages[4:] == (kept(search("b")), told(prompt.TIME_LIMIT_TEXT), kept(ANSWER))
     assert (result.termination, result.prediction, result.elapsed_seconds) == ("timeout", "1916", 60)
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 EVERYTHING = {
     "values", "errors", "abreast", "protocol", "guards", "window", "terms", "engine", "tools", "sources", "corpus",
-    "events", "agent", "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime", "demo",
+    "events", "state", "agent", "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime", "demo",
     "fit", "cli",
 }  # fmt: skip
 
@@ -28,7 +28,8 @@ MAY_IMPORT = {
     "sources": {"values", "errors", "settings", "abreast"},
     "corpus": {"values", "errors", "terms", "abreast"},
     "events": {"values", "engine"},
-    "agent": {"values", "errors", "protocol", "guards", "window", "events", "engine", "tools"},
+    "state": {"values", "protocol", "guards", "events"},
+    "agent": {"values", "errors", "protocol", "guards", "window", "events", "state", "engine", "tools"},
     "sessions": {"values", "errors", "events"},
     "citations": {"values", "terms"},
     "report": {"values", "events", "citations", "terms"},

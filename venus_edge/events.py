@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from venus_edge.engine import Usage
+from venus_edge.engine import Finish, Usage
 from venus_edge.values import DialectName, Fold, Reply, RunResult, ToolCall, ToolResult
 
 StreamKind = Literal["thinking", "call", "answer", "text"]
@@ -18,7 +19,10 @@ LimitKind = Literal["turns", "tokens", "time", "asked"]
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """The question and what it is answered with; `session` is the path of the session file, "" if none is kept."""
+    """The question and what it is answered with; `session` is the path of the session file, "" if none is kept.
+
+    `settings` are names and plain values in groups: the model's file, what the run is played by, what the person set.
+    """
 
     question: str
     model: str
@@ -26,6 +30,18 @@ class RunStarted:
     n_ctx: int
     seed: int
     session: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A run that had stopped goes on, after `turn` whole turns and `seconds` of work. `restored` tokens of its
+    conversation came back from the disk; `differs` says what is not as it was, where the person wanted it so."""
+
+    turn: int
+    seconds: float
+    restored: int = 0
+    differs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +64,28 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True)
 class AttemptDropped:
-    """The attempt does not enter the conversation; another one follows if tries are left."""
+    """The attempt does not enter the conversation; another one follows if tries are left. `text` is all that the model
+    wrote, `finish` why it ended."""
 
     turn: int
     attempt: int
     reason: DropReason
     detail: str
     text: str
+    finish: Finish = "stop"
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """The turn's reply, as it entered the conversation, and what it cost."""
+    """The turn's reply, as it entered the conversation, and what it cost. `raw` is what the model wrote, `finish` why
+    it ended."""
 
     turn: int
     reply: Reply
     usage: Usage
+    raw: str = ""
+    finish: Finish = "stop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +119,12 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class LimitReached:
-    """A limit ends the research, or the person ("asked"): the final answer is asked for now."""
+    """A limit ends the research, or the person ("asked"): the final answer is asked for now. The last `gone` messages
+    gave way to the limit's."""
 
     turn: int
     limit: LimitKind
+    gone: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +136,23 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Traffic:
+    """What went to and came from one host, in bytes."""
+
+    host: str
+    connections: int
+    sent: int
+    received: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What has left the machine since the run began, host by host; the last one of a run is the whole of it."""
+
+    hosts: tuple[Traffic, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The last event of every run."""
 
@@ -120,6 +161,7 @@ class Finished:
 
 Event = (
     RunStarted
+    | Resumed
     | AttemptStarted
     | Streamed
     | AttemptDropped
@@ -129,5 +171,6 @@ Event = (
     | Folded
     | LimitReached
     | Failed
+    | Ledger
     | Finished
 )
