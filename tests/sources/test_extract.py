@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -336,6 +337,34 @@ INSTEAD: dict[str, tuple[str, str, str]] = {  # name: (title, body, what stands 
     "empty": ("x", "<div></div>", "it shows no text"),
 }
 
+INSTEAD |= {
+    "js, spinner": (
+        "Tides",
+        "<div id=root>Loading... please wait</div><script src=/a.js></script>",
+        "needs JavaScript",
+    ),
+    "js, spinner, Chinese": ("潮汐", "<div id=app>加载中，请稍候…</div>", "needs JavaScript"),
+    "404, of a shop": ("Shop", "<h1>We couldn't find that page</h1><p>The link may be broken.</p>", "not found"),
+    "404, of a topic": ("Forum", "<p>The requested topic does not exist or has been removed.</p>", "not found"),
+    "404, of a product": ("Product not found - Kerrow", "<p>Look at the others.</p>", "not found"),
+    "404, of a Chinese forum": ("提示信息", "<p>抱歉，指定的主题不存在或已被删除或正在被审核</p>", "not found"),
+    "404, of its author": ("", "<h2>该内容已被发布者删除</h2>", "not found"),
+    "bot, in a frame": ("", "<iframe>Request unsuccessful. Incapsula incident ID: 877-33</iframe>", "bot check"),
+    "bot, slider": ("购物", "<p>亲，请拖动下方滑块完成验证</p>", "bot check"),
+    "bot, too often": ("访问受限", "<p>您的访问过于频繁，请输入验证码</p>", "bot check"),
+    "subscribers": ("The Port", "<h1>Fees</h1><p>This article is for paid subscribers. Subscribe now.</p>", "login"),
+    "subscribers, Chinese": ("港口周刊", "<h1>港口费上调</h1><p>订阅后可阅读全文</p>", "login"),
+    "a failed script": ("", "<b>Fatal error</b>: Uncaught Error: Call to undefined function f()", "error page"),
+    "a failed server": ("Runtime Error", "<h1>Server Error in '/' Application.</h1>", "error page"),
+    "parked, free": ("kerrow.example", "<p>This Web page is parked for FREE.</p>", "parked domain"),
+    "parked, empty server": (
+        "Welcome to nginx!",
+        "<p>If you see this page, the nginx web server is successfully installed and working.</p>",
+        "parked domain",
+    ),
+    "parked, Chinese": ("提示", "<p>该域名尚未备案，网站暂时无法访问。</p>", "parked domain"),
+}
+
 
 @pytest.mark.parametrize("name", INSTEAD)
 def test_what_stands_instead_of_the_page_is_named(name: str) -> None:
@@ -371,6 +400,19 @@ PAGES = {
     "a very short Chinese page": ("高度", "<p>四十一米。</p>"),
     "Peugeot 404": ("Peugeot 404 - Wikipedia", f"<article>{PARA * 3}</article>"),
     "room 404 of a museum": ("Room 404", f"<main><h1>Room 404</h1>{PARA * 2}</main>"),
+    "an article on loading": ("Loading docks", f"<p>Loading... is what the dock is for.</p>{PARA}"),
+    "an article on a removed product": (
+        "The recall",
+        f"<article>{PARA * 2}<p>The product was removed from sale.</p></article>",
+    ),
+    "an article on sliders, Chinese": (
+        "滑块验证的历史",
+        f"<article>{'<p>滑块验证要求用户拖动滑块，研究者记录了它的来历与争议。</p>' * 20}</article>",
+    ),
+    "an answer about a fatal error": (
+        "Fatal error: Uncaught Error in level.php - Answers",
+        f"<h1>How to read it</h1>{PARA * 4}",
+    ),
     "a login howto": ("How to sign in to the archive", f"<article>{PARA * 4}</article>"),
 }
 
@@ -386,6 +428,16 @@ HIDDEN = {
     "JSON-LD": '<script type="application/ld+json">{"@type":"Article","articleBody":"%s"}</script>' % (STORY * 5),
     "a script's state": '<script>window.__DATA__ = {"a": [{"text": "%s"}]};</script>' % (STORY * 5),
     "application/json": '<script type="application/json">{"p": {"body": "<p>%s</p>"}}</script>' % (STORY * 5),
+    "a state as a string": "<script>window.__STATE__ = JSON.parse("
+    + json.dumps('{"t": "%s"}' % (STORY * 5))
+    + ");</script>",
+    "a variable": '<script>var pageData = {"a": {"className": "x", "text": "%s"}};</script>' % (STORY * 5),
+    "React's stream": "<script>self.__next_f.push([1,"
+    + json.dumps('5:["$","p",null,"%s"]\n' % (STORY * 5))
+    + "])</script>",
+    "markup in JSON-LD": '<script type="application/ld+json">{"articleBody":"<p>%s</p><p>b</p>"}</script>'
+    % (STORY * 5),
+    "a shadow root": f"<my-page><template shadowrootmode=open><p>{STORY * 5}</p></template></my-page>",
     "noscript": f"<noscript><article><p>{STORY * 8}</p></article></noscript>",
 }
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from venus_edge.sources.markdown import one_line, safe
@@ -32,8 +32,16 @@ _DATE = re.compile(r"\b(\d{4})[-/.年](\d{1,2})(?:[-/.月](\d{1,2}))?")
 _FORUMS = frozenset(("DiscussionForumPosting", "QAPage", "Question"))
 _LONGEST_JSON = 2_000_000
 _DEEPEST_JSON = 60
+_MOST_INNER = 2_000
+_TAGS = re.compile(r"</?[a-zA-Z][^<>]{0,500}>")
 _PROSE = re.compile(r"\S+(?:\s+\S+){7,}|[\u3040-\u30ff\u3400-\u9fff]{12,}")
-_STATE = re.compile(r"(?:window|self|globalThis)\.[\w$.]+\s*=\s*(?=[{\[])")
+_STATE = re.compile(
+    r"(?:(?:window|self|globalThis)(?:\.[\w$.]+|\[[\"'][\w$.:-]+[\"']\])|(?:var|let|const)\s+[\w$]+)\s*=\s*"
+    r"(?:JSON\.parse\(\s*(?=\")|(?=[{\[]))"
+    r"|__next_f\.push\(\s*(?=\[)"
+)
+_INNER = re.compile(r"(?:^|\n)(?:[0-9a-f]{1,4}:)?(?=[{\[])")  # JSON in a string, or in the lines of one (React's)
+_DRAWN = frozenset(("className", "class", "style", "d", "css", "src", "href"))  # of elements: how they look
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,7 @@ def about(root: HtmlElement) -> About:
         author=_author(chain(_names(linked), _named(metas, _AUTHOR_METAS), _found(root, _AUTHOR_PATHS))),
         article=marked or (declared and not forum),
         marked=marked,
-        body=max(_values(linked, "articleBody"), key=len, default=""),
+        body=_untagged(max(_values(linked, "articleBody"), key=len, default="")),
     )
 
 
@@ -197,12 +205,38 @@ def _states(kind: str, text: str) -> Iterator[object]:
 
 def _strings(value: object, depth: int = 0) -> Iterator[str]:
     if isinstance(value, str):
-        yield value
+        inner = list(_inner(value)) if depth < _DEEPEST_JSON else []
+        yield from (text for found in inner for text in _strings(found, depth + 1)) if inner else [value]
     elif depth < _DEEPEST_JSON:
-        for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-            yield from _strings(inner, depth + 1)
+        for held in _held(value):
+            yield from _strings(held, depth + 1)
+
+
+def _held(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return [held for key, held in value.items() if key not in _DRAWN]
+    return value if isinstance(value, list) else ()
+
+
+def _inner(text: str) -> Iterator[object]:
+    """The JSON that a string holds."""
+    read = 0
+    for start in islice(_INNER.finditer(text), _MOST_INNER):
+        if start.end() < read:
+            continue
+        try:
+            value, read = json.JSONDecoder(strict=False).raw_decode(text, start.end())
+        except (ValueError, RecursionError):
+            continue
+        yield value
+
+
+def _untagged(text: str) -> str:
+    """An article's body, which some give as markup."""
+    paragraphs = re.split(r"</(?:p|h\d|li|div)>|<br\s*/?>", text) if _TAGS.search(text) else []
+    return "\n\n".join(filter(None, map(_bare, paragraphs))) if paragraphs else text
 
 
 def _bare(text: str) -> str:
     """A string of the state without the markup that it may hold."""
-    return one_line(re.sub(r"<[^<>]{1,500}>", " ", text))
+    return one_line(_TAGS.sub(" ", text))

@@ -14,6 +14,7 @@ from venus_edge.sources.markdown import one_line
 
 NEEDS_JAVASCRIPT = "needs JavaScript"
 _ENOUGH = 20_000  # characters: a text of this length is a page, whatever follows
+_ASIDE = 60  # words of a <noscript> that are a message, not a copy of the page
 EMPTY = 25  # words: a page that shows less may show nothing
 
 
@@ -46,6 +47,7 @@ _RULES = (
     _Rule("not found", 300, phrases.MISSING_TITLE),
     _Rule("not found", 60, None, phrases.MISSING_BODY),
     _Rule("error page", 120, phrases.ERROR_TITLE),
+    _Rule("error page", 120, None, phrases.ERROR_BODY),
     _Rule("parked domain", 200, None, phrases.PARKED_BODY),
     _Rule("login", 150, phrases.LOGIN_TITLE),
     _Rule("login", 60, None, phrases.LOGIN_BODY),
@@ -66,7 +68,8 @@ def instead(shown: Shown) -> str | None:
     text = shown.text[:_ENOUGH]
     size = words(text)
     head = f"{one_line(shown.title)}\n{one_line(shown.headings)}"
-    said = f"{head}\n{text}"
+    aside = shown.noscript if size <= EMPTY and words(shown.noscript) <= _ASIDE else ""
+    said = f"{head}\n{text}\n{aside}"
     if shown.password and size <= 120 and phrases.LOGIN_FIELD.search(said):
         return "login"
     for rule in _RULES:
@@ -74,13 +77,18 @@ def instead(shown: Shown) -> str | None:
             return rule.name
     if size <= 500 and _is_consent(head, text):
         return "consent wall"
-    if size <= EMPTY and (phrases.NEEDS_SCRIPT.search(shown.noscript) or phrases.NEEDS_SCRIPT.search(said)):
+    if size <= EMPTY and _awaits_script(shown, said):
         return NEEDS_JAVASCRIPT
     return None
 
 
 def _fits(rule: _Rule, head: str, said: str) -> bool:
     return all(p.search(where) for p, where in ((rule.title, head), (rule.body, said)) if p is not None)
+
+
+def _awaits_script(shown: Shown, said: str) -> bool:
+    needs = phrases.NEEDS_SCRIPT.search(shown.noscript) or phrases.NEEDS_SCRIPT.search(said)
+    return needs is not None or phrases.LOADING.fullmatch(shown.text.strip()) is not None
 
 
 def _is_consent(head: str, text: str) -> bool:

@@ -11,6 +11,7 @@ _PARTS = {  # what the patterns below abbreviate: where a part of a title begins
     "EDGE": r"(?:^|[|·•–—:»_\n-]\s*)",
     "STOP": r"\s*[.!。！]?(?:$|\s*[|·•–—:«_\n-])",
     "PAGE": r"(?:page|file|document|article|content|item|url)s?",
+    "THING": r"(?:product|topic|thread|post|listing|video|question|profile)",
     "MISSING": r"(?: could| was| is| can| does)?(?: ?not?| ?non|n['’]t)(?: be)? ?(?:found|exist|available|there)",
 }
 
@@ -45,7 +46,8 @@ BOT_ALONE = _any(
     checking your browser before|verify(?:ing)? (?:that )?you are (?:a )?human|please solve
     (?:complete|solve) (?:the|this) captcha|prove you(?:'|’)?(?: a)?re not a robot|are you a robot\?
     our systems have detected unusual traffic|enable javascript and cookies to continue
-    请完成(?:下方|以下|安全)?验证|拖动滑块|请输入验证码|通常と異なるトラフィック
+    incapsula incident|request unsuccessful\. incapsula
+    请完成(?:下方|以下|安全)?验证|拖动.{0,6}滑块|滑块.{0,6}验证|访问过于频繁|请输入验证码|通常と異なるトラフィック
     """
 )
 
@@ -53,6 +55,8 @@ MISSING_TITLE = _any(
     r"""
     EDGE(?:error\s*)?(?:404|410)(?:\s*[-–:|]?\s*(?:error|page|file|not found|gone).*)?STOP
     EDGE(?:(?:sorry|oops|uh[- ]oh)[,!.…\s]*)?(?:the |this |that |we )?PAGE(?: you(?:'re| are) looking for)?MISSINGSTOP
+    (?:couldn['’]t|could not|can['’]t|cannot) find (?:that|the|this|your) PAGE
+    EDGETHINGMISSINGSTOP
     EDGE(?:http )?(?:not found|nothing found|page missing|no longer available)STOP
     页面不存在|找不到(?:该|此|您要的|你要的)?(?:页面|网页|文件|内容)|页面(?:未找到|找不到|没有找到|已删除|走丢了)
     無法找到|頁面不存在|找不到(?:您|你)?.{0,6}頁|(?:文章|内容|帖子|主题)(?:不存在|已被删除|已删除)
@@ -66,6 +70,10 @@ MISSING_BODY = _any(
     PAGE [^.]{0,60}(?:could not|cannot|can['’]t|was not|is not) (?:be )?(?:found|available)
     PAGE [^.]{0,60}(?:does not|doesn['’]t|no longer) (?:exists?|available)
     ^\W*(?:error )?404\b
+    (?:requested|specified|this|that|the) (?:\w+ )?THING\b[^.]{0,20}(?:does not exist|doesn['’]t exist)
+    (?:requested|specified|this|that|the) (?:\w+ )?THING (?:is )?no longer (?:exists?|available)
+    (?:requested|specified|this|that|the) (?:\w+ )?THING (?:has been|was) (?:removed|deleted)
+    (?:主题|帖子|商品|视频|用户|内容|文章).{0,6}(?:不存在|已被.{0,6}删除|已下架)
     (?:页面|网页|文章|内容).{0,8}(?:不存在|找不到|已删除|已被删除)|ページ.{0,6}見つかりません
     страница не найдена|nicht gefunden|introuvable
     """
@@ -77,7 +85,14 @@ ERROR_TITLE = _any(
     EDGE(?:internal server error|service (?:temporarily )?unavailable|bad gateway|gateway time-?out|forbidden)STOP
     EDGE(?:too many requests|web server is down|application error|database error|scheduled maintenance)STOP
     EDGE(?:(?:site|we) (?:is |are )?(?:under|down for) maintenance|under maintenance)STOP
+    server error in '/|error establishing a database connection
     服务器(?:内部)?错误|系统维护|网站维护|伺服器錯誤|系统繁忙|サーバーエラー|メンテナンス中|ошибка сервера
+    """
+)
+
+ERROR_BODY = _any(
+    r"""
+    EDGE\W*(?:php )?(?:fatal|parse) error\W{1,4}(?:uncaught|syntax|call to|allowed memory)
     """
 )
 
@@ -85,6 +100,8 @@ PARKED_BODY = _any(
     r"""
     (?:this )?domain(?: name)?(?: \S+)? (?:is|may be) (?:for sale|parked|available for purchase)|buy this domain
     domain (?:parking|is parked)|the domain \S+ (?:is|has)(?: been)? (?:for sale|registered|expired)
+    page is parked\b|if you see this page, the \w+ web server is successfully installed|apache2? \w+ default page
+    (?:域名|网站).{0,6}(?:未|没有)备案
     (?:域名|網域|网域).{0,6}(?:出售|转让|停放|已过期)|ドメインは.{0,12}(?:販売|取得)
     """
 )
@@ -101,7 +118,9 @@ LOGIN_BODY = _any(
     r"""
     (?:log|sign)[ -]?in (?:to|or|and)[^.]{0,40}(?:continue|read|view|access|see)
     you (?:must|need to|have to) (?:be logged in|(?:log|sign) in)|already a (?:subscriber|member)
-    (?:subscribe|register)[^.]{0,40}to (?:continue|keep) reading|(?:subscribe|register) to read (?:this|the)
+    (?:subscribe|register)[^.]{0,40}to (?:continue|keep) reading|(?:subscribe|register)(?: now)? to read (?:this|the)
+    (?:article|story|content) is (?:only |exclusively )?(?:for|available to|reserved for) (?:\w+ )?subscribers
+    (?:订阅|付费|开通会员).{0,6}(?:阅读|查看|继续)|(?:会员|订阅者|付费)专享
     (?:登录|登陆|登錄|登入).{0,6}(?:后|後|查看|阅读|閱讀|继续|繼續)|请先?(?:登录|登陆)|請先?登[入錄]
     ログインして|로그인이 필요|войдите
     """
@@ -135,6 +154,13 @@ CONSENT = _any(
     """
 )
 
+LOADING = _any(
+    r"""
+    \W*(?:(?:now )?loading|please wait)(?:[\s.…,]*(?:please wait|the page|content|app))?[\s.…!]*
+    \W*(?:正在加载|加载中|載入中|读取中|请稍[候等]|請稍候|[\s，,.…。])+
+    \W*(?:読み込み中|ロード中|로딩\s?중|загрузка|chargement(?: en cours)?|wird geladen|cargando)[\s.…。]*
+    """
+)
 NEEDS_SCRIPT = _any(
     r"""
     (?:enable|turn on|activate|requires?|need|without|supports?|use)[^.]{0,40}javascript

@@ -25,6 +25,7 @@ _DEAD = _names(
 )
 _AWAY = ("nav", "footer", "aside", "dialog")
 _AWAY_ROLES = _names("navigation banner contentinfo complementary dialog alertdialog search menu menubar")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.I)
 _FOLDED = re.compile(r"accordion|collaps|tab-?(?:panel|content|pane)\b|drawer|\bfaq|expand", re.I)
 _BOILERPLATE = re.compile(
@@ -71,13 +72,13 @@ def whole(root: HtmlElement) -> HtmlElement:
 
 
 def without_script(root: HtmlElement) -> str:
-    """What the page says in <noscript>. Where that is more than the rest says, it becomes the page: forums and
-    catalogues keep a copy there for readers like us."""
+    """What the page says in <noscript>, and in frames to those who see none. Where the first is more than the rest
+    says, it becomes the page: forums and catalogues keep a copy there for readers like us."""
     asides = [n for n in root.iter("noscript") if next(n.iterancestors("head"), None) is None]
-    text = "\n".join(" ".join(n.itertext()) for n in asides)
+    text = "\n".join(" ".join(n.itertext()) for n in [*asides, *root.iter("iframe")])
     body = whole(root)
     scripts = sum(len(s.text or "") for s in body.iter("script", "style"))
-    if len(text) > 400 and len(text) * 2 > weight(body) - scripts:
+    if len(text) + 2 * len(_CJK.findall(text)) > 400 and len(text) * 2 > weight(body) - scripts:
         for element in asides:
             element.tag = "div"
     return text
@@ -88,6 +89,9 @@ def clean(root: HtmlElement) -> None:
     for form in list(root.iter("form")):
         _settle(form)
     _place_streamed(root)
+    for element in list(root.iter("template")):
+        if element.get("shadowrootmode"):  # is drawn without a script
+            element.tag = "div"
     for element in list(root.iter(*_DEAD)):
         drop(element)
     hidden = [e for e in root.xpath("//*[@hidden or @style or @aria-hidden='true']") if _is_hidden(e)]
