@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -80,6 +82,24 @@ def test_a_file_in_the_hubs_cache_is_found_without_the_hub(tmp_path: Path, monke
     put(folder / "x-Q8_0.gguf")
     wanted = put(folder / "x-Q4_K_M.gguf")
     assert hub.locate(SPEC, tmp_path / "models") == wanted
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"HF_HOME": "/x"}, {"HF_HUB_CACHE": "/y"}, {"HUGGINGFACE_HUB_CACHE": "/z"}, {"XDG_CACHE_HOME": "/w"},
+     {"HF_HOME": "/x", "HUGGINGFACE_HUB_CACHE": "/z", "HF_HUB_CACHE": "/y"}],
+)  # fmt: skip
+def test_the_cache_is_where_the_library_has_it(environment: dict[str, str], tmp_path: Path) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGINGFACE", "XDG_"))}
+    asked = "from huggingface_hub import constants; print(constants.HF_HUB_CACHE)"
+    ours = "from venus_edge import hub; print(hub.hub_cache())"
+    found = {
+        subprocess.check_output(
+            [sys.executable, "-c", code], env={**kept, "HOME": str(tmp_path), **environment}, text=True
+        )
+        for code in (asked, ours)
+    }
+    assert len(found) == 1
 
 
 def test_a_split_model_is_its_first_part(tmp_path: Path) -> None:

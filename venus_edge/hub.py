@@ -114,7 +114,7 @@ def _names(spec: ModelSpec, file: str) -> bool:
 
 def hub_cache() -> Path:
     """The hub's cache directory, as huggingface_hub finds it (HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache)."""
-    if given := os.environ.get("HF_HUB_CACHE"):
+    if given := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):  # its older name
         return Path(os.path.expandvars(given)).expanduser()
     base = os.environ.get("XDG_CACHE_HOME", "~/.cache")
     return Path(os.path.expandvars(os.environ.get("HF_HOME", f"{base}/huggingface"))).expanduser() / "hub"

@@ -110,6 +110,18 @@ def test_a_repository_without_gguf_is_fetched_as_a_checkpoint_and_converted(
     assert invoke("models", "path", "dr-venus-4b-rl").stdout.strip() == str(made)
 
 
+def test_by_wish_the_checkpoint_is_converted_where_a_gguf_is_too(
+    served: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VENUS_DATA_DIR", str(tmp_path / "data"))
+    source = checkpoint(tmp_path / "source")
+    served.repos[SPEC.repo] = {path.name: path.read_bytes() for path in source.iterdir() if path.is_file()}
+    result = invoke("models", "pull", "dr-venus-4b-rl", "--convert", "--quant", "Q8_0")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1] == str(tmp_path / "data" / "models" / "dr-venus-4b-rl-Q8_0.gguf")
+    assert not any(SPEC.gguf_repo in request.path for request in served.requests)
+
+
 def test_convert_takes_a_name_of_the_hub(served: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = checkpoint(tmp_path / "source")
     served.repos["someone/Qwen3-Mine"] = {path.name: path.read_bytes() for path in source.iterdir() if path.is_file()}

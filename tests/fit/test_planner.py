@@ -102,6 +102,7 @@ def test_more_memory_never_gives_a_shorter_window() -> None:
 
 def test_a_window_under_16k_says_what_it_costs() -> None:
     assert any("under 16,384 tokens most questions cannot be finished" in line for line in chosen(laptop(3.3)).given_up)
+    assert any("under 16,384 tokens" in line for line in chosen(laptop(24), n_ctx=8_192).given_up)
     assert chosen(laptop(24)).given_up == ()
 
 

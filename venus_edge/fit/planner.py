@@ -345,7 +345,7 @@ def plan(model: Model, machine: Machine, wishes: Wishes = Wishes()) -> Plan:
     for choice in _placed(_choices(model, machine, wishes), machine, wishes):
         tried = _laid_out(model, machine, wishes, choice)
         if tried is not None and _fits(tried, machine):
-            return replace(tried, given_up=_given_up(tried, machine, wishes, _most(wishes, model.shape)))
+            return replace(tried, given_up=_given_up(tried, machine, wishes, model.shape))
     if tried is None:
         tried = _laid_out(model, replace(machine, gpus=()), wishes, _smallest(model, wishes))
         assert tried is not None
@@ -509,11 +509,11 @@ def _fits(tried: Plan, machine: Machine) -> bool:
 # -- what is said -----------------------------------------------------------------------------------------------------
 
 
-def _given_up(chosen: Plan, machine: Machine, wishes: Wishes, wanted: int) -> tuple[str, ...]:
-    lines = []
+def _given_up(chosen: Plan, machine: Machine, wishes: Wishes, shape: Shape) -> tuple[str, ...]:
+    lines, wanted = [], _most(wishes, shape)
     if chosen.n_ctx < wanted:
         lines.append(f"window: {chosen.n_ctx:,} of {wanted:,} tokens, the largest that fits {_free(machine)}")
-    if chosen.n_ctx < LEAST_WINDOW <= wanted:
+    if chosen.n_ctx < LEAST_WINDOW <= max(wanted, shape.n_ctx_train):  # said also to whoever asks for so little
         lines.append(
             f"under {LEAST_WINDOW:,} tokens most questions cannot be finished: published runs took 19,674 to 130,235"
         )
