@@ -45,4 +45,4 @@ def doctor(
 
 def line(name: str, state: str, detail: str, remedy: str) -> str:
     """A finding as a person reads it; what to do on a line of its own."""
-    return f"{MARKS[state]}  {name:<12} {detail}" + (f"\n{'':<19}-> {remedy}" if remedy else "")
+    return f"{MARKS[state]}  {name:<16} {detail}" + (f"\n{'':<23}-> {remedy}" if remedy else "")
