@@ -91,3 +91,57 @@ def test_labels_are_the_browsers() -> None:
 @given(st.binary(max_size=400), st.text(max_size=40))
 def test_no_bytes_raise(body: bytes, content_type: str) -> None:
     assert isinstance(decode(body, content_type)[0], str)
+
+
+SAID = {
+    "zh": "克雷翁灯塔于一九一六年首次点亮，塔高四十一米，位于布列塔尼海岸附近的礁石上。",
+    "zh-TW": "克雷翁燈塔於一九一六年首次點亮，塔高四十一公尺，位於布列塔尼海岸附近的礁石上。",
+    "ja": "潮位観測所は一九一六年に設置され、記録は港湾局の台帳に残る。灯台の高さは四十一メートルである。",
+    "ko": "크레온 등대는 1916년에 처음 점등되었으며 높이는 41미터이고 해안 근처의 암초 위에 있다.",
+    "ru": "Маяк Кереон был впервые зажжён в 1916 году, его высота сорок один метр, он стоит на рифе.",
+    "uk": "Маяк Кереон уперше запалили 1916 року, його висота сорок один метр, він стоїть на рифі.",
+    "pl": "Latarnia morska została zapalona po raz pierwszy w 1916 roku, jej wysokość to źdźbło mniej.",
+    "cs": "Maják byl poprvé rozsvícen v roce 1916, jeho výška je čtyřicet jedna metrů a stojí na útesu.",
+    "el": "Ο φάρος άναψε για πρώτη φορά το 1916 και έχει ύψος σαράντα ένα μέτρα.",
+    "tr": "Deniz feneri ilk kez 1916 yılında yakıldı, yüksekliği kırk bir metredir, kıyıya yakındır.",
+    "he": "המגדלור הודלק לראשונה בשנת 1916, גובהו ארבעים ואחד מטרים והוא עומד על שונית.",
+    "ar": "أضيئت المنارة لأول مرة عام 1916 ويبلغ ارتفاعها واحدا وأربعين مترا وتقف على شعاب.",
+    "lt": "Švyturys pirmą kartą įžiebtas 1916 metais, jo aukštis keturiasdešimt vienas metras.",
+    "th": "ประภาคารถูกจุดครั้งแรกในปี 1916 มีความสูงสี่สิบเอ็ดเมตร",
+    "fr": "Le phare fut allumé pour la première fois en 1916 – « déjà » à 5 €.",
+}
+# label, the codec of the bytes, the language; then where the label is left out and the page is still read right: by
+# nothing but its bytes ("b"), by its language ("l")
+LABELS = """
+gb2312 gbk zh bl | gbk gbk zh bl | x-gbk gbk zh bl | gb18030 gb18030 zh bl | big5 big5 zh-TW bl
+big5-hkscs big5hkscs zh-TW bl | shift_jis cp932 ja bl | x-sjis cp932 ja bl | windows-31j cp932 ja bl
+euc-jp euc_jp ja bl | iso-2022-jp iso2022_jp ja bl | euc-kr cp949 ko bl | ks_c_5601-1987 cp949 ko bl
+windows-949 cp949 ko bl | windows-1250 cp1250 pl l | windows-1250 cp1250 cs l | iso-8859-2 iso8859-2 pl l
+iso-8859-2 iso8859-2 cs l | windows-1251 cp1251 ru bl | windows-1251 cp1251 uk bl | koi8-r koi8-r ru bl
+koi8-u koi8-u uk bl | iso-8859-5 iso8859-5 ru bl | ibm866 cp866 ru bl | x-mac-cyrillic mac-cyrillic ru bl
+windows-1252 cp1252 fr bl | latin1 cp1252 fr bl | iso-8859-1 cp1252 fr bl | us-ascii cp1252 fr bl
+windows-1253 cp1253 el bl | windows-1254 cp1254 tr bl | iso-8859-9 cp1254 tr bl | latin5 cp1254 tr bl
+windows-1255 cp1255 he bl | iso-8859-8-i iso8859-8 he bl | windows-1256 cp1256 ar l | iso-8859-6 iso8859-6 ar -
+windows-1257 cp1257 lt l | windows-874 cp874 th bl | tis-620 cp874 th bl | utf-8 utf-8 zh bl | utf8 utf-8 fr bl
+utf-16le utf-16-le zh bl | utf-16be utf-16-be ru bl
+"""
+ROWS = [tuple(row.split()) for row in LABELS.strip().replace("\n", "|").split("|")]
+
+
+@pytest.mark.parametrize(("label", "codec", "language", "without"), ROWS)
+def test_every_label_is_read_wherever_it_stands(label: str, codec: str, language: str, without: str) -> None:
+    said = f"<p>{SAID[language]}</p>" * 3
+    named = {
+        "header": ("", f"text/html; charset={label}"),
+        "meta": (f'<meta charset="{label}">', "text/html"),
+        "http-equiv": (f"<meta http-equiv=content-type content='text/html; charset={label.upper()}'>", "text/html"),
+        "against a header of UTF-8": (f"<meta charset={label}>", "text/html; charset=utf-8"),
+        "against a header of Latin-1": (f"<meta charset={label}>", "text/html; charset=ISO-8859-1"),
+        "against a meta of UTF-8": ("<meta charset=utf-8>", f"text/html; charset={label}"),
+    }
+    pages = {way: (html(head, said, codec), header) for way, (head, header) in named.items()}
+    if "b" in without:
+        pages["bytes"] = (html("", said, codec), "text/html")
+    if "l" in without:
+        pages["language"] = (f"<html lang={language}><body>{said}</body></html>".encode(codec), "text/html")
+    assert [way for way, page in pages.items() if SAID[language] not in decode(*page)[0]] == []

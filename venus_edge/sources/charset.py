@@ -84,10 +84,13 @@ _BY_LANGUAGE = {
     "ar": ("cp1256",),
     "th": ("cp874",),
     "tr": ("cp1254",),
-    "pl": ("iso8859-2",),
-    "cs": ("cp1250",),
-    "hu": ("cp1250",),
+    "fa": ("cp1256",),
+    "lt": ("cp1257",),
+    "lv": ("cp1257",),
+    "et": ("cp1257",),
+    **dict.fromkeys(("pl", "cs", "sk", "sl", "hr", "hu", "ro"), ("iso8859-2",)),
 }
+_CYRILLIC = frozenset(("cp1251", "koi8-r", "koi8-u", "cp866", "iso8859-5", "mac-cyrillic"))
 # chardet names the narrower set of a family.
 _DETECTED = {"johab": "cp949", "utf-8-sig": "utf-8", "tis-620": "cp874", "maccyrillic": "mac-cyrillic"}
 
@@ -110,6 +113,9 @@ _LANGUAGE = re.compile(rb"<html\b[^>]*?\blang\s*=\s*[\"']?([A-Za-z-]+)", re.I)
 _PARAMETER = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.I)
 _SEQUENCE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _HIGH = re.compile(rb"[\x80-\xff]")
+_C1 = re.compile(rb"[\x80-\x9f]")
+_WIDE_STARTS = ((re.compile(rb"(?:[\t-\r -~]\0){3}"), "utf-16-le"), (re.compile(rb"(?:\0[\t-\r -~]){3}"), "utf-16-be"))
+_ESCAPED = re.compile(rb"\x1b\$[@B]|\x1b\([BJ]")  # ISO-2022-JP
 
 
 def codec_of(label: str) -> str | None:
@@ -122,19 +128,29 @@ def decode(body: bytes, content_type: str = "") -> tuple[str, str]:
     for mark, codec in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(codec, "replace"), codec
-    codec = _wide(body) or _sure_utf8(body) or _declared(body, content_type) or _guessed(body)
+    codec = _wide(body) or _escaped(body) or _sure_utf8(body) or _declared(body, content_type) or _guessed(body)
     return body.decode(codec, "replace"), codec
 
 
 def _wide(body: bytes) -> str | None:
     """UTF-16 without a mark: markup in it has a zero in every other byte."""
     head = body[:2000]
+    for start, codec in _WIDE_STARTS:
+        if start.match(head):
+            return codec
     if len(head) < 8 or head.count(0) < len(head) * 0.2:
         return None
     even, odd = head[::2].count(0), head[1::2].count(0)
     if odd > 10 * even:
         return "utf-16-le"
     return "utf-16-be" if even > 10 * odd else None
+
+
+def _escaped(body: bytes) -> str | None:
+    """ISO-2022-JP, whatever was said: plain ASCII with its escapes."""
+    if body.isascii() and _ESCAPED.search(body) and _decodes(body, "iso2022_jp"):
+        return "iso2022_jp"
+    return None
 
 
 def _sure_utf8(body: bytes) -> str | None:
@@ -170,6 +186,8 @@ def _labels(body: bytes, content_type: str) -> tuple[str, ...]:
     known = [codec_of(label.decode("ascii", "ignore")) for label in (*header, *inside)]
     # a label that could be read byte by byte is not UTF-16 (WHATWG: treat it as UTF-8)
     named = ["utf-8" if c and c.startswith("utf-16") else c for c in known]
+    if header and named[0] == "cp1252":  # is what servers say that nobody told: the page knows better
+        named.append(named.pop(0))
     if "utf-8" in named:  # of two claims the one that can be checked goes first
         named.insert(0, "utf-8")
     return tuple(dict.fromkeys(c for c in named if c))
@@ -201,8 +219,16 @@ def _guessed(body: bytes) -> str:
     for length in range(len(parts), 0, -1):
         for codec in _BY_LANGUAGE.get("-".join(parts[:length]), ()):
             if _decodes(body, codec):
-                return codec
+                return _among(body, codec)
     return _detected(_sample(body)) or "cp1252"
+
+
+def _among(body: bytes, codec: str) -> str:
+    """Of the charsets of a language, which all decode anything, the one that the bytes speak for."""
+    if codec == "iso8859-2":
+        return "cp1250" if _C1.search(body) else codec
+    found = _detected(_sample(body)) if codec in _CYRILLIC else None
+    return found if found in _CYRILLIC else codec
 
 
 def _sample(body: bytes) -> bytes:
@@ -224,6 +250,8 @@ def _detected(sample: bytes) -> str | None:
     codec_found = codec_of(name) or _DETECTED.get(name)
     if codec_found is None or codec_found == "utf-8":  # not UTF-8, or it would have decoded before
         return None
+    if codec_found == "koi8-r":  # says the same, and Ukrainian beside it
+        return "koi8-u"
     return next((c for c in _WIDER.get(codec_found, (codec_found,)) if _decodes(sample, c)), codec_found)
 
 

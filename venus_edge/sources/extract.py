@@ -25,7 +25,7 @@ from venus_edge.values import Failure, Trouble
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
-VERSION = 3  # of this file's rules: a cache extracts again when it grows
+VERSION = 4  # of this file's rules: a cache extracts again when it grows
 LARGEST = 20_000_000  # bytes that are looked at; more is cut
 _LARGEST_FOR_READABILITY = 2_000_000  # characters of text, and
 _MOST_ELEMENTS = 30_000  # elements: it is quadratic in places
