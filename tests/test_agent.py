@@ -29,7 +29,8 @@ from venus_edge.events import (
 from venus_edge.guards import Limits, reserve
 from venus_edge.protocol import prompt
 from venus_edge.report.session import report
-from venus_edge.sessions import Journal, read
+from venus_edge.sessions.journal import Journal
+from venus_edge.sessions.reading import read
 from venus_edge.values import (
     Evidence,
     Message,

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "events": {"values", "engine"},
     "state": {"values", "protocol", "guards", "events"},
     "agent": {"values", "errors", "protocol", "guards", "window", "events", "state", "engine", "tools"},
-    "sessions": {"values", "errors", "events"},
+    "sessions": {"values", "errors", "events", "state"},
     "citations": {"values", "terms"},
     "report": {"values", "events", "citations", "terms"},
     "registry": {"values", "errors", "engine"},

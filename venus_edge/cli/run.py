@@ -110,8 +110,9 @@ def run(
     venus-edge run "..." --model ./DR-Venus-4B-RL-Q4_K_M.gguf --json > answer.json
     venus-edge run "..." --engine http://127.0.0.1:8080
     """
-    from venus_edge import config, runtime, sessions
+    from venus_edge import config, runtime
     from venus_edge.cli import keys, models
+    from venus_edge.sessions.journal import check_writable
 
     seconds = max_minutes * 60 if max_minutes is not None else None
     settings = config.settings({**_flags(ctx, given), "max_seconds": seconds})
@@ -119,7 +120,7 @@ def run(
         settings = runtime.demo(settings)
     question = _question(question, demo)
     models.offer(settings)
-    sessions.check_writable(settings.directories.sessions)
+    check_writable(settings.directories.sessions)
     view = _view(quiet)
     with contextlib.ExitStack() as stack:
         watch = stack.enter_context(keys.Watch())
@@ -168,7 +169,7 @@ def _play(ready: Runtime, question: str, view: View, forecast: Forecast) -> Outc
     Ctrl-C, wherever it falls, reaches the run itself, so that the record is whole.
     """
     from venus_edge.events import Failed, Finished
-    from venus_edge.sessions import Journal
+    from venus_edge.sessions.journal import Journal
 
     error = ""
     if forecast.first is not None:

@@ -1,4 +1,4 @@
-"""`venus-edge sessions`: the records of earlier runs."""
+"""`venus-edge sessions`: the records of earlier runs, listed, shown, exported, gone on with and played again."""
 
 from __future__ import annotations
 
@@ -9,48 +9,85 @@ from typing import TYPE_CHECKING
 
 import click
 
+from venus_edge.cli.text import clean
 from venus_edge.errors import StorageError, UsageError
 from venus_edge.settings import Directories
 
 if TYPE_CHECKING:
     from venus_edge.report import Report
+    from venus_edge.sessions.summary import Summary
 
 FORMATS = {"html": "one page that stands alone", "md": "Markdown", "json": "one object"}
 
 
 @click.group()
 def sessions() -> None:
-    """The records of earlier runs."""
+    """The records of earlier runs. SESSION is a file or a part of its name; without one, the newest."""
 
 
 @sessions.command()
-def path() -> None:
-    """Print the directory of the session files."""
-    click.echo(Directories.from_environment().sessions)
+@click.argument("session", required=False)
+def path(session: str | None) -> None:
+    """Print the directory of the session files, or the file of SESSION."""
+    click.echo(_found(session) if session else Directories.from_environment().sessions)
 
 
 @sessions.command("list")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list.")
 def list_(as_json: bool) -> None:
-    """List the sessions, newest first: when, how it ended, the question."""
-    from venus_edge.sessions import Summary, summaries
+    """List the sessions, newest first: when, state, turns, tokens, minutes, model, question, name."""
+    from venus_edge.sessions.summary import summaries
 
-    rows: list[Summary] = summaries(Directories.from_environment().sessions)
+    rows = summaries(Directories.from_environment().sessions)
     if as_json:
-        click.echo(json.dumps([{**row.as_dict(), "path": str(row.path)} for row in rows], ensure_ascii=False))
+        click.echo(json.dumps([row.as_dict() for row in rows], ensure_ascii=False))
         return
     for row in rows:
-        click.echo(f"{row.created}  {row.state:<12}  {row.question}\n    {row.path}")
+        click.echo(_line(row))
+
+
+def _line(row: Summary) -> str:
+    when = row.created[:16].replace("T", " ")
+    counts = f"{row.turns} turns, {row.tokens:,} tokens, {row.seconds / 60:.1f} min"
+    return f"{when}  {row.state}, {counts}, {clean(row.model)}  {clean(row.question)[:200]}\n    {row.path.stem}"
 
 
 @sessions.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def show(file: Path) -> None:
-    """Print the events of a session FILE, one JSON object a line."""
-    from venus_edge.sessions import read
+@click.argument("session", required=False)
+@click.option("--json", "as_json", is_flag=True, help="The records as they are, one JSON object a line.")
+def show(session: str | None, as_json: bool) -> None:
+    """Tell SESSION again, as the run told it."""
+    from venus_edge.sessions.reading import load, read
 
-    for record in read(file):
-        click.echo(json.dumps(record, ensure_ascii=False))
+    file = _found(session)
+    if as_json:
+        for record in read(file):
+            click.echo(json.dumps(record, ensure_ascii=False))
+        return
+    from venus_edge.cli.view import lines
+
+    kept = load(file)
+    for event in kept.events:
+        for line in lines(event):
+            click.echo(line)
+    if kept.can_go_on:
+        click.echo(f"To go on: venus-edge sessions resume {file.stem}")
+
+
+@sessions.command()
+@click.argument("session", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON list of the files.")
+def rm(session: tuple[str, ...], as_json: bool) -> None:
+    """Delete each SESSION, and what lies beside it. A run that still writes one keeps it."""
+    from venus_edge.sessions.summary import remove
+
+    files = [_found(named) for named in session]
+    for file in dict.fromkeys(files):
+        remove(file)
+        if not as_json:
+            click.echo(f"deleted {file}")
+    if as_json:
+        click.echo(json.dumps([str(file) for file in dict.fromkeys(files)], ensure_ascii=False))
 
 
 @sessions.command()
@@ -65,9 +102,9 @@ def export(session: str | None, kind: str, out: str | None) -> None:
     venus-edge sessions export 20260301-123000 --format md --out - | less
     """
     from venus_edge.report.session import report
-    from venus_edge.sessions import read
+    from venus_edge.sessions.reading import read
 
-    file = _session_file(session)
+    file = _found(session)
     text = _written(report(read(file)), kind)
     if out == "-":
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
@@ -77,18 +114,10 @@ def export(session: str | None, kind: str, out: str | None) -> None:
     click.echo(target)
 
 
-def _session_file(named: str | None) -> Path:
-    """The file of a path, of a part of a name, or the newest. Raises UsageError if that is none or several."""
-    if named and Path(named).is_file():
-        return Path(named)
-    directory = Directories.from_environment().sessions
-    found = [path for path in sorted(directory.glob("*.jsonl"), reverse=True) if (named or "") in path.stem]
-    if not found:
-        what = f"no session {named!r}" if named else "no session yet"
-        raise UsageError(f"{what} in {directory}; venus-edge sessions list shows them")
-    if named and len(found) > 1 and found[0].stem != named:
-        raise UsageError(f"{named!r} is in {len(found)} names: {', '.join(path.stem for path in found[:4])}")
-    return found[0]
+def _found(named: str | None, unfinished: bool = False) -> Path:
+    from venus_edge.sessions.summary import find
+
+    return find(Directories.from_environment().sessions, named, unfinished)
 
 
 def _written(report: Report, kind: str) -> str:

@@ -25,6 +25,7 @@ from venus_edge.events import (
     Folded,
     LimitReached,
     Replied,
+    Resumed,
     RunStarted,
     Streamed,
     ToolCalled,
@@ -176,6 +177,9 @@ def lines(event: Event) -> list[str]:
                 f"Question: {shorten(clean(event.question), 300)}",
                 f"Model: {event.model}, window {event.n_ctx:,} tokens",
             ]
+        case Resumed(turn, seconds, restored, differs):
+            back = f", {restored:,} tokens of it from the disk" if restored else ""
+            return [f"goes on after turn {turn} ({seconds:.1f} s){back}", *([clean(differs)] if differs else [])]
         case Replied():
             thought = clean(" ".join(event.reply.thought.split()))
             return [f"[{event.turn}] thinks: {shorten(thought, 300)}"] if thought else []
@@ -251,7 +255,7 @@ def style(event: Event) -> str:
     match event:
         case ToolCalled():
             return "bold"
-        case Replied() | RunStarted():
+        case Replied() | RunStarted() | Resumed():
             return "dim"
         case AttemptDropped() | Folded() | LimitReached() | Failed():
             return "yellow"
