@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 EVERYTHING = {
     "values", "errors", "abreast", "protocol", "guards", "window", "terms", "engine", "tools", "sources", "corpus",
-    "events", "state", "agent", "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime", "demo",
-    "fit", "cli",
+    "events", "state", "agent", "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime",
+    "demo", "fit", "cli",
 }  # fmt: skip
 
 MAY_IMPORT = {
