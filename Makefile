@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract clean
+.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-web clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -35,6 +35,10 @@ bench-convert: $(VENV)/with-tests
 # Extraction beside readability-lxml, trafilatura and resiliparse, those of them that are installed, on ../shared/data.
 bench-extract: $(VENV)/with-tests
 	$(BIN)/python tests/bench/extract.py $(ARGS)
+
+# Cases, addresses, bombs and drips, a cache that is killed and fought over, in tables. ARGS: cases addresses bombs cache
+bench-web: $(VENV)/with-tests
+	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.web $(ARGS)
 
 # The engine beside bare loops and other programs, in ratios. ARGS: MODEL.gguf --small SMALL.gguf --server llama-server
 bench-engine: $(VENV)/with-tests
