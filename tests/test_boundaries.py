@@ -38,12 +38,13 @@ MAY_IMPORT = {
     "settings": {"errors"},
     "config": {"settings", "errors", "values"},
     "demo": set(),
+    "recorded": {"config", "hub", "agent", "engine", "events", "registry", "sessions", "settings"},
     "runtime": EVERYTHING - {"cli"},
     "fit.planner": {"values"},
     "fit": {"engine", "errors", "config", "registry", "hub", "settings", "protocol", "values"},
     "fit.doctor": EVERYTHING - {"cli"},
     "cli": {"fit", "sessions", "registry", "hub", "config", "settings", "demo", "errors", "events", "values", "report"}
-    | {"runtime"},
+    | {"runtime", "recorded"},
     "venus_convert": {"registry", "errors"},
 }
 

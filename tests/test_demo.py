@@ -84,7 +84,7 @@ def test_every_turn_is_in_the_session_file() -> None:
     assert names == [
         *(None, "RunStarted"),
         *("AttemptStarted", "Replied", "ToolCalled", "ToolReturned") * 2,
-        *("AttemptStarted", "Replied", "Finished"),
+        *("AttemptStarted", "Replied", "Ledger", "Finished"),
     ]
     listed = json.loads(CliRunner().invoke(cli, ["sessions", "list", "--json"]).stdout)
     assert [(row["path"], row["state"]) for row in listed] == [(record["session"], "answered")]

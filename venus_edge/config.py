@@ -220,6 +220,27 @@ def settings(flags: Mapping[str, Any], environment: Mapping[str, str] = os.envir
     return resolve(flags, environment).settings
 
 
+def written(found: Settings) -> dict[str, Any]:
+    """What settings say beyond the defaults, as config.toml would have it; no secret, no address with a password."""
+    usual = Settings(directories=found.directories, services=Services())
+    rows = ((key, _shown(key, key.of(found)), _shown(key, key.of(usual))) for key in KEYS if not key.secret)
+    return {key.name: value for key, value, default in rows if value != default and "***@" not in str(value)}
+
+
+def again(record: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings that were `written`; what is never written (secrets, services, directories) is as it is now. Raises
+    UsageError for a key that is not known or a value that cannot be meant."""
+    now = settings({}, environment)
+    unknown = sorted(record.keys() - _NAMES.keys())
+    if unknown:
+        raise UsageError(f"the session has a setting that this version does not know: {', '.join(unknown)}")
+    values = {key.field: key.of(now) for key in KEYS if (key.secret or key.name == "proxy") and "." not in key.field}
+    for name, value in record.items():
+        if "." not in (key := _NAMES[name]).field:
+            values[key.field] = _read(key, value, Path(), f"the session's {name}")
+    return Settings(directories=now.directories, services=now.services, **values)
+
+
 def from_file(path: Path) -> dict[Key, Any]:
     """What a config.toml says; nothing if it is not there."""
     if not path.is_file():

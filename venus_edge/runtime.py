@@ -9,24 +9,27 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from venus_edge import demo as demo_files
-from venus_edge import guards, hub, registry, window
+from venus_edge import guards, hub, recorded, registry, window
 from venus_edge.agent import Agent, Config
 from venus_edge.engine import Engine
 from venus_edge.errors import EngineError, ModelError, StorageError, UsageError
-from venus_edge.events import Event, RunStarted
+from venus_edge.events import Event, Finished, Ledger, Resumed, RunStarted, ToolReturned, Traffic
 from venus_edge.fit import planner, speed
 from venus_edge.fit.planner import Machine, Plan, Wishes
 from venus_edge.fit.speed import Estimate, Forecast, Speed
 from venus_edge.protocol import prompt, rendering
 from venus_edge.registry import ModelSpec
+from venus_edge.sessions.reading import Session
 from venus_edge.settings import Directories, Settings, check
+from venus_edge.state import OutOfOrder, State, rebuilt
 from venus_edge.tools import Opener, Reader, Searcher
 from venus_edge.values import KV_NAMES, DialectName, Failure, Found, KvTypes, Page
 
@@ -66,7 +69,8 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Everything a run needs, open."""
+    """Everything a run needs, open. `recorded` are the settings as a session keeps them, `earlier` what left the
+    machine before this process went on with the run."""
 
     settings: Settings
     spec: ModelSpec
@@ -75,11 +79,47 @@ class Runtime:
     seed: int
     gates: tuple[Gate, ...] = ()
     speed_key: str = ""  # under which the speed of this model, opened so, is kept
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    earlier: tuple[Traffic, ...] = ()
+
+    def started(self, question: str, session: str = "") -> RunStarted:
+        """The first event of a run."""
+        spec = self.spec
+        return RunStarted(question, spec.name, spec.dialect, self.engine.n_ctx, self.seed, session, self.recorded)
 
     def events(self, question: str, session: str = "") -> Generator[Event, None, None]:
         """One run, from its first event to `Finished`. KeyboardInterrupt, thrown in, ends it with its record."""
-        started = RunStarted(question, self.spec.name, self.spec.dialect, self.engine.n_ctx, self.seed, session)
-        return self.agent.run(question, started)
+        return self._accounted(self.agent.run(question, self.started(question, session)))
+
+    def resume(self, session: Session, restored: int = 0, anyway: bool = False) -> Generator[Event, None, None]:
+        """The events that follow those of a session, the first being `Resumed`. Raises UsageError where the run would
+        be played by something else than it began with, unless `anyway`."""
+        started, events = session.started, session.events
+        differs = recorded.differences(started, self.started(started.question))
+        if differs and not anyway:
+            raise UsageError(
+                f"session {session.path.stem} cannot go on as it began: {differs}; to go on so: "
+                f"venus-edge sessions resume {session.path.stem} --anyway"
+            )
+        resumed = Resumed(standing(session).done, session.seconds, restored, differs)
+        return self._accounted(self.agent.resume(started.question, events, session.seconds, resumed))
+
+    def _accounted(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
+        """The events, and among them what has left the machine: where that has changed, and at the end."""
+        told, step = self.traffic, partial(next, events, None)
+        with closing(events):
+            while (event := step()) is not None:
+                now, step = self.traffic, partial(next, events, None)
+                is_last = isinstance(event, Finished)
+                ledger = (Ledger(now),) if is_last or (isinstance(event, ToolReturned) and now != told) else ()
+                told = now if ledger else told
+                try:
+                    yield from (*ledger, event) if is_last else (event, *ledger)
+                except KeyboardInterrupt as interrupt:
+                    if is_last:
+                        yield event
+                        return
+                    step = partial(events.throw, interrupt)
 
     def forecast(self) -> Forecast:
         """How long a run that begins now will take; it follows the run."""
@@ -102,22 +142,25 @@ class Runtime:
 
     def hosts(self) -> list[dict[str, object]]:
         """What left the machine: each host with its connections and the bytes up and down."""
-        totals: dict[str, list[int]] = {}
+        return [asdict(host) for host in self.traffic]
+
+    @property
+    def traffic(self) -> tuple[Traffic, ...]:
+        """The same as values; what left it before the run went on included."""
+        totals = {host.host: [host.connections, host.sent, host.received] for host in self.earlier}
         for entry in (entry for gate in self.gates for entry in gate.ledger.entries):
             total = totals.setdefault(entry.host, [0, 0, 0])
             for place, count in enumerate((1, entry.sent, entry.received)):
                 total[place] += count
-        return [
-            {"host": host, "connections": n, "sent": up, "received": down} for host, (n, up, down) in totals.items()
-        ]
+        return tuple(Traffic(host, *counts) for host, counts in totals.items())
 
     def ledger(self) -> str:
         """The same in one line for a person."""
-        hosts = self.hosts()
+        hosts = self.traffic
         if not hosts:
             return "Connections: none; 0 bytes left this machine"
-        sent, received = (sum(int(str(host[way])) for host in hosts) for way in ("sent", "received"))
-        names = ", ".join(str(host["host"]) for host in hosts[:5]) + (", ..." if len(hosts) > 5 else "")
+        sent, received = sum(host.sent for host in hosts), sum(host.received for host in hosts)
+        names = ", ".join(host.host for host in hosts[:5]) + (", ..." if len(hosts) > 5 else "")
         return f"Connections: {len(hosts)} hosts ({names}); {sent:,} bytes up, {received:,} down"
 
 
@@ -128,8 +171,21 @@ def demo(settings: Settings) -> Settings:
     )
 
 
+def standing(session: Session) -> State:
+    """Where a session's run stands. Raises StorageError where its events are not in the order of a run."""
+    started = session.started
+    state = State(started.question, list(prompt.opening(started.question, recorded.today_of(session))))
+    try:
+        return rebuilt(state, session.events)
+    except OutOfOrder as error:
+        raise StorageError(
+            f"session {session.path}, line {session.lines[error.number]}, is out of order: {error} was due there; "
+            "put back what was edited"
+        ) from error
+
+
 @contextmanager
-def prepare(settings: Settings, note: Note) -> Iterator[Runtime]:
+def prepare(settings: Settings, note: Note, earlier: tuple[Traffic, ...] = ()) -> Iterator[Runtime]:
     """Opens model and world. Raises a VenusError of one line for whatever is missing or wrong."""
     check(settings)
     if settings.offline and not settings.corpus and _is_empty(settings.directories):
@@ -149,7 +205,8 @@ def prepare(settings: Settings, note: Note) -> Iterator[Runtime]:
             engine, key = _engine(path, spec, settings, note)
         stack.enter_context(closing(engine))
         reader = _reader(spec, engine, settings, world.cache, path)
-        yield _ready(settings, spec, engine, world, reader, today, tuple(gates), key)
+        ready = _ready(settings, spec, engine, world, reader, today, tuple(gates), key, path)
+        yield replace(ready, earlier=earlier)
 
 
 def remote_engine(settings: Settings, gates: list[Gate], note: Note, once: bool = False) -> RemoteEngine:
@@ -179,6 +236,7 @@ def _ready(
     today: date,
     gates: tuple[Gate, ...],
     key: str,
+    path: Path | None,
 ) -> Runtime:
     from venus_edge.tools.toolbox import Toolbox
 
@@ -193,7 +251,8 @@ def _ready(
         settings.grammar,
         cast("window.Policy | None", settings.context_policy),
     )
-    return Runtime(settings, spec, engine, Agent(engine, tools, config), seed, gates, key)
+    kept = recorded.recorded(settings, spec, path, engine, config)
+    return Runtime(settings, spec, engine, Agent(engine, tools, config), seed, gates, key, kept)
 
 
 def _check_template(spec: ModelSpec, engine: Engine, today: date) -> None:

@@ -39,7 +39,11 @@ ENDED: dict[LimitKind, tuple[Termination, Termination]] = {  # with an answer, w
 
 
 class OutOfOrder(ValueError):
-    """An event that cannot follow those before it. The words say what was due."""
+    """An event that cannot follow those before it: its number, from 0. The words say what was due."""
+
+    def __init__(self, due: str, number: int) -> None:
+        super().__init__(due)
+        self.number = number
 
 
 @dataclass(slots=True)
@@ -145,9 +149,9 @@ class State:
 def rebuilt(state: State, events: Iterable[Event]) -> State:
     """`state`, the opening one, after the events of a record. Raises OutOfOrder for what cannot have happened so: a
     record that somebody has edited."""
-    for event in events:
+    for number, event in enumerate(events):
         if (due := _due_instead(state, event)) is not None:
-            raise OutOfOrder(due)
+            raise OutOfOrder(due, number)
         state.add(event)
     return state
 

@@ -201,7 +201,7 @@ def test_the_key_a_ends_the_turn_and_asks_for_the_answer(tmp_path: Path) -> None
         assert (code, shown.modes()) == (0, GIVEN_BACK), shown.text[-2_000:]
     assert "Lit in 1916. 1916年点亮。" in shown.text
     assert "answered when asked to: 3 turns, 1 tool calls" in shown.text
-    *_, dropped, limit, _, replied, finished = record(tmp_path)
+    *_, dropped, limit, _, replied, _, finished = record(tmp_path)
     assert (dropped["event"], dropped["reason"], limit["limit"]) == ("AttemptDropped", "answer now", "asked")
     assert replied["reply"]["action"]["text"] == "Lit in 1916. 1916年点亮。"
     assert finished["result"]["termination"] == "answered_on_request"

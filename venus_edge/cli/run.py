@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from venus_edge.cli.text import clean
 from venus_edge.errors import UsageError
 
-if TYPE_CHECKING:
-    from venus_edge.cli.view import View
-    from venus_edge.fit.speed import Estimate, Forecast
-    from venus_edge.runtime import Runtime
-    from venus_edge.values import RunResult
-
 QUESTION_LIMIT = 1_000_000  # characters; a longer one is a file given by mistake
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended: its record, its session file, the error that ended it ("" if none did), and how long it was
-    foretold to take."""
-
-    result: RunResult
-    session: Path
-    error: str
-    estimate: Estimate | None = None
 
 
 @click.command()
@@ -111,8 +90,8 @@ def run(
     venus-edge run "..." --engine http://127.0.0.1:8080
     """
     from venus_edge import config, runtime
-    from venus_edge.cli import keys, models
-    from venus_edge.sessions.journal import check_writable
+    from venus_edge.cli import keys, models, play
+    from venus_edge.sessions.journal import Journal, check_writable
 
     seconds = max_minutes * 60 if max_minutes is not None else None
     settings = config.settings({**_flags(ctx, given), "max_seconds": seconds})
@@ -121,14 +100,16 @@ def run(
     question = _question(question, demo)
     models.offer(settings)
     check_writable(settings.directories.sessions)
-    view = _view(quiet)
+    view = play.view_of(quiet)
     with contextlib.ExitStack() as stack:
         watch = stack.enter_context(keys.Watch())
         ready = stack.enter_context(runtime.prepare(settings, view.note))
         watch.answer, view.hint = ready.agent.answer_now, watch.hint
-        outcome = _play(ready, question, view, ready.forecast())
-        _print(outcome, ready, as_json)
-    ctx.exit(130 if outcome.result.termination == "interrupted" else 0 if outcome.result.prediction else 1)
+        journal = Journal.create(settings.directories.sessions, question, datetime.now().astimezone())
+        events = ready.events(question, str(journal.path))
+        outcome = play.play(ready, journal, events, view)
+        play.tell(outcome, ready, as_json)
+    ctx.exit(play.exit_code(outcome))
 
 
 def _flags(ctx: click.Context, values: dict[str, Any]) -> dict[str, Any]:
@@ -153,95 +134,3 @@ def _question(given: str | None, demo: bool) -> str:
             f"the question is longer than {QUESTION_LIMIT:,} characters; put documents in a --corpus folder"
         )
     return text.encode("utf-8", "replace").decode("utf-8")  # bytes of argv that were no UTF-8
-
-
-def _view(quiet: bool) -> View:
-    from venus_edge.cli import view
-
-    if quiet:
-        return view.QuietView()
-    return view.LiveView() if sys.stderr.isatty() else view.PlainView()
-
-
-def _play(ready: Runtime, question: str, view: View, forecast: Forecast) -> Outcome:
-    """Runs to the end, every event to the journal first and then to the view.
-
-    Ctrl-C, wherever it falls, reaches the run itself, so that the record is whole.
-    """
-    from venus_edge.events import Failed, Finished
-    from venus_edge.sessions.journal import Journal
-
-    error = ""
-    if forecast.first is not None:
-        view.note(f"Time: {forecast.first}")
-    view.expected = forecast.line
-    with Journal.create(ready.settings.directories.sessions, question, datetime.now().astimezone()) as journal, view:
-        events = ready.events(question, str(journal.path))
-        event = next(events)
-        while True:
-            try:
-                journal.write(event)
-                view.show(event)
-                if isinstance(event, Finished):
-                    ready.learn(forecast)
-                    return Outcome(event.result, journal.path, error, forecast.first)
-                error = event.error if isinstance(event, Failed) else error
-                event = next(events)
-            except KeyboardInterrupt:
-                event = events.throw(KeyboardInterrupt())
-
-
-def _print(outcome: Outcome, ready: Runtime, as_json: bool) -> None:
-    """The answer on stdout; sources, connections and session on stderr. Nothing of a page drives the terminal."""
-    result = outcome.result
-    if as_json:
-        click.echo(json.dumps(_record(outcome, ready), ensure_ascii=False))
-        return
-    if result.prediction:
-        click.echo(clean(result.prediction))
-    with contextlib.suppress(OSError):  # the answer is out; a stderr that takes no more changes nothing of that
-        click.echo("\n".join(_afterwards(outcome, ready)), err=True)
-
-
-def _afterwards(outcome: Outcome, ready: Runtime) -> Iterator[str]:
-    """The lines that follow the answer, or that the run was stopped."""
-    if outcome.result.termination == "interrupted":
-        yield f"To go on: venus-edge sessions resume {outcome.session.stem}"
-    sources = outcome.result.sources
-    if sources:
-        yield "\nSources:"
-        yield from (clean(f"  [{number}] {source.title} {source.url}") for number, source in enumerate(sources, 1))
-    yield ready.ledger()
-    yield f"Session: {outcome.session}"
-
-
-def _record(outcome: Outcome, ready: Runtime) -> dict[str, Any]:
-    """The object of --json: question, prediction, termination, sources, counts, tokens, seconds, session."""
-    result, stats = outcome.result, ready.engine.stats
-    return {
-        "question": result.question,
-        "prediction": result.prediction,
-        "termination": result.termination,
-        "error": outcome.error,
-        "answer_cut": result.answer_cut,
-        "sources": [{"title": s.title, "url": s.url, "sha256": s.sha256} for s in result.sources],
-        "turns": result.turns,
-        "tool_calls": result.tool_call_count,
-        "parse_errors": result.parse_error_count,
-        "repeated_calls": result.dedup_count,
-        "folds": result.fold_count,
-        "folded_replies": result.folded_reply_count,
-        "tokens": {
-            "conversation": result.final_token_count,
-            "evaluated": stats.evaluated_tokens,
-            "reused": stats.reused_tokens,
-            "generated": stats.generated_tokens,
-            "evaluated_again": result.refilled_token_count,
-        },
-        "seconds": round(result.elapsed_seconds, 3),
-        "estimate": None if outcome.estimate is None else asdict(outcome.estimate),
-        "model": ready.spec.name,
-        "seed": ready.seed,
-        "connections": ready.hosts(),
-        "session": str(outcome.session),
-    }

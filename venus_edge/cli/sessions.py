@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from venus_edge.cli.resume import resume
 from venus_edge.cli.text import clean
 from venus_edge.errors import StorageError, UsageError
 from venus_edge.settings import Directories
@@ -114,10 +115,13 @@ def export(session: str | None, kind: str, out: str | None) -> None:
     click.echo(target)
 
 
-def _found(named: str | None, unfinished: bool = False) -> Path:
+sessions.add_command(resume)
+
+
+def _found(named: str | None) -> Path:
     from venus_edge.sessions.summary import find
 
-    return find(Directories.from_environment().sessions, named, unfinished)
+    return find(Directories.from_environment().sessions, named)
 
 
 def _written(report: Report, kind: str) -> str:

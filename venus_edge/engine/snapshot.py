@@ -51,7 +51,13 @@ def fingerprint(model: Path, options: EngineOptions, library: str) -> bytes:
     """32 bytes that are others as soon as a cache would mean something else: the model's content (its size, beginning
     and 64 places), window, KV types, flash attention, llama.cpp's version."""
     kind = (options.n_ctx, options.type_k, options.values_type, options.flash, library)
-    digest = hashlib.sha256(repr(kind).encode())
+    return content(model, repr(kind).encode())
+
+
+def content(model: Path, beside: bytes = b"") -> bytes:
+    """32 bytes of a model file that tell it from another one, and of what counts `beside` it; reading all of it would
+    take longer than opening it."""
+    digest = hashlib.sha256(beside)
     with model.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         digest.update(size.to_bytes(8, "little"))

@@ -137,12 +137,12 @@ class Journal:
         self._put(f"{json.dumps(record, ensure_ascii=False)}\n".encode("utf-8", "backslashreplace"))
 
     def _put(self, data: bytes) -> None:
-        """All of it or, on a disk that is full, nothing."""
+        """All of it or, on a disk that is full and where Ctrl-C falls into it, nothing."""
         before, left = self._file.tell(), memoryview(data)
         try:
             while left:
                 left = left[self._file.write(left) or 0 :]
-        except OSError:
+        except BaseException:
             with suppress(OSError):
                 self._file.truncate(before)
                 self._file.seek(before)

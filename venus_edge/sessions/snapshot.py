@@ -6,9 +6,11 @@ run's time, nor a quarter of the free disk. It is removed when the run is over. 
 
 from __future__ import annotations
 
+import glob
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -63,7 +65,12 @@ class Snapshots:
 
     def remove(self) -> None:
         """The run is over: nobody goes on from here."""
-        try:
-            self.path.unlink(missing_ok=True)
-        except OSError:
-            return
+        with suppress(OSError):
+            remove(self.path)
+
+
+def remove(session: Path) -> None:
+    """Deletes the snapshot of a session, and what a kill left of one."""
+    path = session.with_suffix(SNAPSHOT)
+    for left in (path, *path.parent.glob(f"{glob.escape(path.name)}.*.part")):
+        left.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from venus_edge.errors import StorageError, UsageError
-from venus_edge.sessions import SCHEMA, SNAPSHOT, SUFFIX, UNFINISHED, lock
+from venus_edge.sessions import SCHEMA, SUFFIX, UNFINISHED, lock, snapshot
 from venus_edge.sessions.reading import last_lines, writer
 
 _LOOK = 8  # last lines that tell where an unfinished run stands
@@ -135,6 +135,6 @@ def remove(path: Path) -> None:
         raise StorageError(f"session {path.stem} is being written by {writer(path)}; stop that one first")
     try:
         path.unlink()
-        path.with_suffix(SNAPSHOT).unlink(missing_ok=True)
+        snapshot.remove(path)
     except OSError as error:
         raise StorageError(f"session {path} cannot be deleted: {error.strerror}") from error
