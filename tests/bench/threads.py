@@ -1,6 +1,6 @@
 """Threads and how they wait: what the engine chooses beside every fixed setting, on an idle machine and a busy one.
 
-    python -m tests.bench.threads [MODEL.gguf] [--rounds 5] [--tokens 12]
+    python -m tests.bench.threads [MODEL.gguf] [--rounds 5] [--tokens 12] [--waiting "spin 1000,spin 4000"]
 
 MODEL: without one a file of the 4B geometry and no weights (`geometry`), which costs the same. Each way of waiting is a
 process of its own, since OpenMP reads it once; all stay open and are measured in turn, round by round, so that what
@@ -135,11 +135,12 @@ def busy(processes: int) -> Iterator[None]:
 def speeds(workers: dict[str, Worker], what: str, rounds: int, tokens: int) -> dict[tuple[str, int], list[float]]:
     """Tokens a second of each setting and of what is chosen (0 threads), round by round."""
     most = cores()
-    settings = [(name, threads) for name in WAITING for threads in {most, max(1, most - 1)}]
+    fixed = [name for name in workers if name != OURS]
+    if what == "prefill":  # what it does not depend on is left out
+        fixed = [fixed[0], OURS]
+    settings = [(name, threads) for name in fixed for threads in {most, max(1, most - 1)}]
     if what == "decode":
         settings.append((OURS, 0))
-    else:  # what it does not depend on is left out
-        settings = [(name, threads) for name in ("OpenMP's default", OURS) for threads in {most, max(1, most - 1)}]
     found: dict[tuple[str, int], list[float]] = {setting: [] for setting in settings}
     for _ in range(rounds):
         for name, threads in settings:
@@ -182,11 +183,11 @@ def load() -> str:
         return "load unknown"
 
 
-def lines(path: Path, rounds: int, tokens: int) -> Iterator[str]:
+def lines(path: Path, names: list[str], rounds: int, tokens: int) -> Iterator[str]:
     with ExitStack() as stack:
         workers = {}
-        for name, waiting in {**WAITING, OURS: {}}.items():
-            workers[name] = Worker(path, waiting)
+        for name in [*names, OURS]:
+            workers[name] = Worker(path, WAITING.get(name, {}))
             stack.callback(workers[name].close)
         yield f"{cores()} cores; {load()}"
         best = {}
@@ -208,6 +209,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, nargs="?")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=12, help="decoded tokens of one measurement")
+    parser.add_argument("--waiting", default=",".join(WAITING), help=f"of {', '.join(WAITING)}")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
@@ -215,7 +217,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.model or geometry.write(Path(folder) / "qwen3-4b-q4_k_m.gguf", with_vocabulary=True)
-        for line in lines(path, arguments.rounds, arguments.tokens):
+        for line in lines(path, arguments.waiting.split(","), arguments.rounds, arguments.tokens):
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
 

@@ -368,7 +368,7 @@ print(waiting())
 @pytest.mark.parametrize(
     ("chosen", "after"),
     [
-        ({}, "('1000', None)"),
+        ({}, "('10000', None)"),
         ({"OMP_WAIT_POLICY": "passive"}, "(None, 'passive')"),
         ({"GOMP_SPINCOUNT": "7"}, "('7', None)"),
     ],
