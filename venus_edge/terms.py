@@ -134,7 +134,9 @@ def spaced(text: str) -> str:
     and phrases stay unbroken.
     """
     folded = fold(text)
-    extra = [match[1] + _SYMBOL_NAMES[match[2]] for match in _SYMBOL.finditer(folded)]
+    extra = []
+    if "#" in folded or "++" in folded:  # else not looked through a second time
+        extra = [match[1] + _SYMBOL_NAMES[match[2]] for match in _SYMBOL.finditer(folded)]
     if not folded.isascii():
         extra += sorted({run[-1] for run in _RUN.findall(folded) if len(run) > 1})
         folded = _RUN.sub(lambda match: f" {' '.join(pieces(match[0]))} ", folded)

@@ -20,6 +20,11 @@ from venus_edge.corpus import address, snippets, store
 from venus_edge.corpus.query import Query, parse, words_query
 from venus_edge.values import Failure, Found, Hit, Page, Trouble
 
+# Keys with capitals have an index of their own; all others are their own lower case.
+_CASELESS = """
+SELECT document FROM address WHERE key = lower(?)
+UNION SELECT document FROM address WHERE key <> lower(key) AND key = ? COLLATE NOCASE"""
+
 NEAREST = 5  # pages offered for an unknown address
 _ROWS_A_HIT = 4  # passages looked at for every document wanted, at first
 
@@ -173,7 +178,7 @@ def _document_at(db: sqlite3.Connection, url: str) -> int | None:
         row = db.execute("SELECT document FROM address WHERE key = ?", (key,)).fetchone()
         if row:
             return int(row[0])
-        rows = db.execute("SELECT DISTINCT document FROM address WHERE key = ? COLLATE NOCASE", (key,)).fetchmany(2)
+        rows = db.execute(_CASELESS, (key, key)).fetchmany(2)
         if len(rows) == 1:
             return int(rows[0][0])
     return None

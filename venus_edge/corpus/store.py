@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +22,10 @@ from types import TracebackType
 
 from venus_edge import terms
 from venus_edge.corpus import address
+from venus_edge.corpus.batch import Batch, names_of, unpacked
 from venus_edge.errors import CorpusError, StorageError
 
-SCHEMA = 1
+SCHEMA = 2
 APPLICATION_ID = 0x56454443  # "VEDC", in the file's header
 PASSAGE = 2_400  # characters: a long document's passages rank on their own
 BUILD = "venus-edge corpus build DIR"
@@ -33,12 +34,12 @@ _TOKENIZER = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 _CREATE = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE document (
-  id INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE, host TEXT NOT NULL, title TEXT NOT NULL, date TEXT NOT NULL,
+  id INTEGER PRIMARY KEY, url TEXT NOT NULL, host TEXT NOT NULL, title TEXT NOT NULL, date TEXT NOT NULL,
   sha256 TEXT NOT NULL);
 CREATE INDEX document_host ON document (host) WHERE host <> '';
 CREATE TABLE address (key TEXT PRIMARY KEY, document INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX address_document ON address (document);
-CREATE INDEX address_caseless ON address (key COLLATE NOCASE);
+CREATE INDEX address_caseless ON address (key COLLATE NOCASE) WHERE key <> lower(key);
 CREATE TABLE passage (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, text BLOB NOT NULL);
 CREATE INDEX passage_document ON passage (document);
 CREATE TABLE file (
@@ -47,6 +48,7 @@ CREATE TABLE file (
 CREATE VIRTUAL TABLE words USING fts5 (title, body, content='', tokenize="{_TOKENIZER}");
 CREATE VIRTUAL TABLE names USING fts5 (title, address, content='', tokenize="{_TOKENIZER}");
 INSERT INTO words (words, rank) VALUES ('rank', 'bm25(2.0, 1.0)');
+INSERT INTO words (words, rank) VALUES ('hashsize', 8000000);
 INSERT INTO meta VALUES ('terms', '{terms.VERSION}');
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA};
@@ -237,6 +239,7 @@ class Writer:
         _make_room(path)
         with translated(path):
             self._db = connect(path, "rwc")
+            self._batch = Batch(self._db)
             try:
                 self._begin_file()
             except BaseException:
@@ -271,49 +274,40 @@ class Writer:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._batch.send()
             except BaseException:
                 if self._db.in_transaction:  # a full disk has ended it already
                     self._db.execute("ROLLBACK")
                 raise
+            finally:
+                self._batch.clear()
             self._db.execute("COMMIT")
 
     def find(self, url: str) -> tuple[int, str] | None:
         """The id and text hash of the document at this address."""
-        row = self._db.execute(
-            "SELECT id, sha256 FROM document JOIN address ON document = id WHERE key = ?", (address.key(url),)
-        ).fetchone()
+        key = address.key(url)
+        row = (
+            self._batch.find(key)
+            or self._db.execute(
+                "SELECT id, sha256 FROM document JOIN address ON document = id WHERE key = ?", (key,)
+            ).fetchone()
+        )
         return (row[0], row[1]) if row else None
 
     def put(self, document: Document) -> int:
-        """Stores a document in the place of the one at its address, and gives its id."""
+        """Stores a document in the place of the one at its address, and gives its id. Inside a batch only."""
         old = self.find(document.url)
         if old:
             self.drop(old[0])
-        title, url = _storable(document.title), _storable(document.url)
-        cursor = self._db.execute(
-            "INSERT INTO document (url, host, title, date, sha256) VALUES (?, ?, ?, ?, ?)",
-            (url, address.host(url), title, document.date, document.sha256),
-        )
-        number = int(cursor.lastrowid or 0)
-        for each in (document.url, *document.aliases):
-            self._db.execute("INSERT OR IGNORE INTO address VALUES (?, ?)", (address.key(each), number))
-        self._db.execute("INSERT INTO names (rowid, title, address) VALUES (?, ?, ?)", (number, *_names(title, url)))
         text = _storable(document.text)
-        self._put_passages(number, title, [text[start:end] for start, end in terms.passages(text, PASSAGE)])
-        return number
-
-    def _put_passages(self, document: int, title: str, parts: Sequence[str]) -> None:
-        for part in parts:
-            cursor = self._db.execute(
-                "INSERT INTO passage (document, text) VALUES (?, ?)", (document, zlib.compress(part.encode()))
-            )
-            self._db.execute(
-                "INSERT INTO words (rowid, title, body) VALUES (?, ?, ?)",
-                (cursor.lastrowid, terms.spaced(title), terms.spaced(part)),
-            )
+        parts = [text[start:end] for start, end in terms.passages(text, PASSAGE)]
+        return self._batch.put(
+            _storable(document.title), _storable(document.url), document.date, document.aliases, parts
+        )
 
     def drop(self, document: int) -> None:
         """Takes a document out. A contentless table wants to be told what it had: the same words from the same text."""
+        self._batch.send()
         row = self._db.execute("SELECT title, url FROM document WHERE id = ?", (document,)).fetchone()
         if row is None:
             return
@@ -322,10 +316,10 @@ class Writer:
         ).fetchall():
             self._db.execute(
                 "INSERT INTO words (words, rowid, title, body) VALUES ('delete', ?, ?, ?)",
-                (passage, terms.spaced(row[0]), terms.spaced(zlib.decompress(text).decode())),
+                (passage, terms.spaced(row[0]), terms.spaced(unpacked(text))),
             )
         self._db.execute(
-            "INSERT INTO names (names, rowid, title, address) VALUES ('delete', ?, ?, ?)", (document, *_names(*row))
+            "INSERT INTO names (names, rowid, title, address) VALUES ('delete', ?, ?, ?)", (document, *names_of(*row))
         )
         for table, column in (("passage", "document"), ("address", "document"), ("document", "id")):
             self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (document,))
@@ -351,10 +345,6 @@ class Writer:
         """Documents in the corpus."""
         with translated(self._path):
             return int(self._db.execute("SELECT count(*) FROM document").fetchone()[0])
-
-
-def _names(title: str, url: str) -> tuple[str, str]:
-    return terms.spaced(title), terms.spaced(address.words(url))
 
 
 def _storable(text: str) -> str:
