@@ -29,6 +29,7 @@ from venus_edge.protocol import prompt, rendering
 from venus_edge.registry import ModelSpec
 from venus_edge.sessions.reading import Session
 from venus_edge.settings import Directories, Settings, check
+from venus_edge.sources.seal import Seal, sealed
 from venus_edge.state import OutOfOrder, State, rebuilt
 from venus_edge.tools import Opener, Reader, Searcher
 from venus_edge.values import KV_NAMES, DialectName, Failure, Found, KvTypes, Page
@@ -70,7 +71,7 @@ class World:
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """Everything a run needs, open. `recorded` are the settings as a session keeps them, `earlier` what left the
-    machine before this process went on with the run."""
+    machine before this process went on with the run, `seal` what holds it offline."""
 
     settings: Settings
     spec: ModelSpec
@@ -81,6 +82,7 @@ class Runtime:
     speed_key: str = ""  # under which the speed of this model, opened so, is kept
     recorded: Mapping[str, Any] = field(default_factory=dict)
     earlier: tuple[Traffic, ...] = ()
+    seal: Seal = field(default_factory=Seal)
 
     def started(self, question: str, session: str = "") -> RunStarted:
         """The first event of a run."""
@@ -157,8 +159,13 @@ class Runtime:
     def ledger(self) -> str:
         """The same in one line for a person."""
         hosts = self.traffic
-        if not hosts:
-            return "Connections: none; 0 bytes left this machine"
+        if not hosts or (self.settings.offline and not self.earlier):
+            here = "".join(
+                f" ({host.host} is this machine: {host.sent:,} bytes to it, {host.received:,} from it)"
+                for host in hosts
+            )
+            stopped = "".join(f"; stopped: {attempt}" for attempt in dict.fromkeys(self.seal.stopped))
+            return f"Connections: none; 0 bytes left this machine{here}{stopped}"
         sent, received = sum(host.sent for host in hosts), sum(host.received for host in hosts)
         names = ", ".join(host.host for host in hosts[:5]) + (", ..." if len(hosts) > 5 else "")
         return f"Connections: {len(hosts)} hosts ({names}); {sent:,} bytes up, {received:,} down"
@@ -197,6 +204,7 @@ def prepare(settings: Settings, note: Note, earlier: tuple[Traffic, ...] = ()) -
     path = None if settings.engine else hub.locate(spec, settings.directories.models)
     with ExitStack() as stack:
         gates: list[Gate] = []
+        seal = stack.enter_context(sealed(settings.offline, _own_server(settings, note)))
         world = _world(settings, stack, gates, note)
         engine: LlamaEngine | RemoteEngine
         if path is None:
@@ -206,7 +214,18 @@ def prepare(settings: Settings, note: Note, earlier: tuple[Traffic, ...] = ()) -
         stack.enter_context(closing(engine))
         reader = _reader(spec, engine, settings, world.cache, path)
         ready = _ready(settings, spec, engine, world, reader, today, tuple(gates), key, path)
-        yield replace(ready, earlier=earlier)
+        yield replace(ready, earlier=earlier, seal=seal)
+
+
+def _own_server(settings: Settings, note: Note) -> tuple[tuple[str, int], ...]:
+    """Host and port of a model's server on this machine, which offline is the one place that is spoken to."""
+    from venus_edge.engine.wire import host_of, place
+
+    if not (settings.offline and settings.engine and place(settings.engine) == "this machine"):
+        return ()
+    host, _, port = host_of(settings.engine).rpartition(":")
+    note(f"offline: no connection is made but that to {host}:{port}, which is this machine")
+    return ((host.strip("[]"), int(port)),)
 
 
 def remote_engine(settings: Settings, gates: list[Gate], note: Note, once: bool = False) -> RemoteEngine:
