@@ -1,14 +1,12 @@
 """QUERY -> RANKED HITS, ADDRESS -> PAGE, from the file of a corpus.
 
-In: any string. Out: `Found`, and `Page | Failure`; nothing that a query or an address holds raises. BM25 over passages,
-the title weighing twice; documents with all the words first, then those with any. Threads may share a `Corpus`.
-What is written where is `store`.
+In: any string. Out: `Found`, and `Page | Failure`; nothing that a query or an address holds raises. Threads may share a
+`Corpus`. Which passages are the best is `ranking`, what is written where is `store`.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +15,9 @@ from threading import Lock
 from types import TracebackType
 
 from venus_edge.corpus import address, snippets, store
-from venus_edge.corpus.query import Query, parse, words_query
+from venus_edge.corpus.batch import unpacked
+from venus_edge.corpus.query import parse, words_query
+from venus_edge.corpus.ranking import Ranking
 from venus_edge.values import Failure, Found, Hit, Page, Trouble
 
 # Keys with capitals have an index of their own; all others are their own lower case.
@@ -26,17 +26,6 @@ SELECT document FROM address WHERE key = lower(?)
 UNION SELECT document FROM address WHERE key <> lower(key) AND key = ? COLLATE NOCASE"""
 
 NEAREST = 5  # pages offered for an unknown address
-_ROWS_A_HIT = 4  # passages looked at for every document wanted, at first
-
-_RANKED = """
-SELECT passage.document, ranked.rowid, sha256
-FROM (SELECT rowid, rank FROM words WHERE words MATCH :match {within} ORDER BY rank LIMIT :rows) AS ranked
-JOIN passage ON passage.id = ranked.rowid JOIN document ON document.id = passage.document
-ORDER BY ranked.rank, ranked.rowid
-"""
-_WITHIN = """AND rowid IN (
-  SELECT passage.id FROM passage JOIN document ON document.id = passage.document
-  WHERE host = :site OR host LIKE '%.' || :site)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +47,7 @@ class Corpus:
         self._idle: list[sqlite3.Connection] = []
         self._lock = Lock()
         self._closed = False
+        self._ranking = Ranking()
         with self._reader() as db:
             store.check_version(db, path)
 
@@ -98,13 +88,15 @@ class Corpus:
 
     # -- search
 
-    def search(self, query: str, limit: int = 10) -> Found:
-        """The best documents for a query, each once, with the best passage's snippet."""
+    def search(self, query: str, limit: int = 10, copies: bool = False) -> Found:
+        """The best documents for a query, each once, with the best passage's snippet; `copies` of another document only
+        where they are asked for."""
         asked = parse(query)
         if asked is None:
             return Found(query, failure=Failure(Trouble.BAD_QUERY, "It has no word to search for."))
         with self._reader() as db:
-            hits = tuple(_hit(db, passage, asked.words) for passage in _best(db, asked, max(limit, 1)))
+            best = self._ranking.best(db, asked, max(limit, 1), copies=copies)
+            hits = tuple(_hit(db, passage, asked.words) for passage in best)
         return Found(query, hits, None if hits else Failure(Trouble.EMPTY, "No document has any of these words."))
 
     def search_all(self, queries: Sequence[str], limit: int = 10) -> tuple[Found, ...]:
@@ -122,51 +114,12 @@ class Corpus:
             return Failure(Trouble.UNKNOWN, "", tuple(_nearest(db, url)))
 
 
-# -- ranking ----------------------------------------------------------------------------------------------------------
-
-
-def _best(db: sqlite3.Connection, asked: Query, limit: int) -> list[int]:
-    """The best passage of each of the best documents, tier after tier."""
-    site = asked.site if asked.site and _has_site(db, asked.site) else ""
-    best: dict[int, int] = {}
-    texts: set[str] = set()
-    for expression in (*asked.tiers, asked.fallback):
-        if len(best) >= limit or not expression or (best and expression == asked.fallback):
-            continue
-        for document, passage, sha256 in _ranked(db, expression, site, limit):
-            if document not in best and sha256 not in texts:
-                best[document] = passage
-                texts.add(sha256)
-    return list(best.values())[:limit]
-
-
-def _has_site(db: sqlite3.Connection, site: str) -> bool:
-    """Whether any document is of this host: a filter that no document could pass is left out."""
-    found = db.execute("SELECT 1 FROM document WHERE host = ? OR host LIKE '%.' || ? LIMIT 1", (site, site)).fetchone()
-    return found is not None
-
-
-def _ranked(db: sqlite3.Connection, expression: str, site: str, limit: int) -> list[tuple[int, int, str]]:
-    """(document, passage, text hash), best first, of enough passages for `limit` documents where there are so many."""
-    sql = _RANKED.format(within=_WITHIN if site else "")
-    rows = limit * _ROWS_A_HIT
-    while True:
-        found = db.execute(sql, {"match": expression, "site": site, "rows": rows}).fetchall()
-        if len(found) < rows or len({document for document, _, _ in found}) >= 2 * limit:
-            return found
-        rows *= 8
-
-
 def _hit(db: sqlite3.Connection, passage: int, words: Iterable[str]) -> Hit:
     title, url, date, text = db.execute(
         "SELECT title, url, date, text FROM passage JOIN document ON document.id = document WHERE passage.id = ?",
         (passage,),
     ).fetchone()
-    return Hit(title, url, snippets.snippet(_text(text), frozenset(words), title), date)
-
-
-def _text(compressed: bytes) -> str:
-    return zlib.decompress(compressed).decode()
+    return Hit(title, url, snippets.snippet(unpacked(text), frozenset(words), title), date)
 
 
 # -- addresses --------------------------------------------------------------------------------------------------------
@@ -189,7 +142,7 @@ def _page(db: sqlite3.Connection, document: int) -> Page:
         "SELECT url, title, date, sha256 FROM document WHERE id = ?", (document,)
     ).fetchone()
     parts = db.execute("SELECT text FROM passage WHERE document = ? ORDER BY id", (document,)).fetchall()
-    return Page(url, title, "".join(_text(part) for (part,) in parts), sha256, date)
+    return Page(url, title, "".join(unpacked(part) for (part,) in parts), sha256, date)
 
 
 def _nearest(db: sqlite3.Connection, url: str) -> list[Hit]:
@@ -212,4 +165,4 @@ def _offer(db: sqlite3.Connection, document: int) -> Hit:
         " ORDER BY passage.id LIMIT 1",
         (document,),
     ).fetchone()
-    return Hit(title, url, snippets.snippet(_text(text), frozenset(), title), date)
+    return Hit(title, url, snippets.snippet(unpacked(text), frozenset(), title), date)

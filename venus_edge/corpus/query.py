@@ -21,18 +21,31 @@ _SITE = re.compile(r"(?<![^\s(\"-])(-?)site:\s*(?:https?://)?([^\s/\"()]+)(?:/\S
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """`tiers` are expressions from strict to loose; where `exact`, the looser ones without the phrases come only if the
-    stricter find nothing. `words` are the stemmed words, for snippets; `site` is a host without www, "" for any."""
+class Tier:
+    """What a passage must have, "" for nothing, and alternatives that it is ranked by; of these it must have one where
+    there is nothing else it must have."""
 
-    tiers: tuple[str, ...]
-    fallback: str
+    needs: str
+    any: tuple[str, ...] = ()
+
+    def expression(self, alternatives: Sequence[str]) -> str:
+        """For FTS5, with all or some of the alternatives."""
+        either = " OR ".join(alternatives)
+        if not self.needs or not either:
+            return self.needs or either
+        return f"({self.needs}) AND ({self.needs.replace(' AND ', ' OR ')} OR {either})"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """`tiers` go from strict to loose; `fallback` is for where they find nothing. `words` are the stemmed words, for
+    snippets; `site` is a host without www, "" for any; `text` is the query without it and without quotes."""
+
+    tiers: tuple[Tier, ...]
+    fallback: Tier | None
     words: frozenset[str]
     site: str = ""
-
-    @property
-    def exact(self) -> bool:
-        return bool(self.fallback)
+    text: str = ""
 
 
 def parse(text: str) -> Query | None:
@@ -47,12 +60,12 @@ def parse(text: str) -> Query | None:
         return None
     words = frozenset(terms.stem(word) for phrase in (*phrases, *plain) for word in phrase.words)
     tiers, fallback = _tiers(phrases, plain)
-    return Query(tiers, fallback, words, _host(sites[0]) if sites else "")
+    return Query(tiers, fallback, words, _host(sites[0]) if sites else "", re.sub('["“”„]', " ", text).strip())
 
 
 def words_query(text: str) -> str:
     """An expression for any of the words of `text`, "" if it has none."""
-    return _any([_Phrase.of(unit) for unit in _content(terms.units(text[:LONGEST]))[:MOST_UNITS]])
+    return " OR ".join(_any([_Phrase.of(unit) for unit in _content(terms.units(text[:LONGEST]))[:MOST_UNITS]]))
 
 
 def _quote(match: re.Match[str]) -> str:
@@ -119,18 +132,18 @@ def _every(phrases: Sequence[_Phrase]) -> str:
     return " AND ".join(phrase.whole for phrase in phrases)
 
 
-def _any(phrases: Sequence[_Phrase]) -> str:
+def _any(phrases: Sequence[_Phrase]) -> tuple[str, ...]:
     """Any word of any phrase. Runs of unspaced writing and codes count once more where they stand together; English
     words side by side do not (nDCG@10 on Cranfield .549 without, .545 with)."""
     wholes = [phrase.whole for phrase in phrases if phrase.is_name]
     parts = [part for phrase in phrases for part in phrase.parts]
-    return " OR ".join(dict.fromkeys([*wholes, *parts][: 4 * MOST_UNITS]))
+    return tuple(dict.fromkeys([*wholes, *parts][: 4 * MOST_UNITS]))
 
 
-def _tiers(quoted: Sequence[_Phrase], plain: Sequence[_Phrase]) -> tuple[tuple[str, ...], str]:
-    every = _every([*quoted, *plain])
+def _tiers(quoted: Sequence[_Phrase], plain: Sequence[_Phrase]) -> tuple[tuple[Tier, ...], Tier | None]:
+    every = Tier(_every([*quoted, *plain]))
     if not quoted:
-        return tuple(dict.fromkeys((every, _any(plain)))), ""
-    exact = _every(quoted)
-    loose = f"({exact}) AND ({exact.replace(' AND ', ' OR ')} OR {_any(plain)})" if plain else exact
-    return tuple(dict.fromkeys((every, loose))), _any([*quoted, *plain])
+        loose = Tier("", _any(plain))
+        return ((every, loose) if (every.needs,) != loose.any else (loose,)), None
+    exact = Tier(_every(quoted), _any(plain) if plain else ())
+    return ((every, exact) if plain else (every,)), Tier("", _any([*quoted, *plain]))

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from venus_edge.abreast import abreast
+from venus_edge.corpus import fusion
 from venus_edge.values import Failure, Found, Hit, Page, Trouble
 
-K = 60
 NEAREST = 5  # pages offered for an unknown address
 _NOTHING = (Trouble.EMPTY, Trouble.BAD_QUERY)  # says no more than that it has nothing
 _UNTOLD = Failure(Trouble.EMPTY, "nothing found")
@@ -66,9 +66,7 @@ def _joined(query: str, found: Sequence[Found], limit: int) -> Found:
 def fused(rankings: Sequence[Sequence[Hit]]) -> tuple[Hit, ...]:
     """Several rankings as one; the first wording of an address stays."""
     hits: dict[str, Hit] = {}
-    scores: dict[str, float] = {}
     for ranking in rankings:
-        for rank, hit in enumerate(ranking, 1):
+        for hit in ranking:
             hits.setdefault(hit.url, hit)
-            scores[hit.url] = scores.get(hit.url, 0.0) + 1 / (K + rank)
-    return tuple(hits[url] for url in sorted(hits, key=lambda url: -scores[url]))
+    return tuple(hits[url] for url in fusion.fused([[hit.url for hit in ranking] for ranking in rankings]))

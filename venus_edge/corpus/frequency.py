@@ -1,0 +1,49 @@
+"""WHICH WORDS OF A QUERY ARE TOO COMMON TO BE LOOKED FOR ALONE, in a large corpus.
+
+In: expressions, each for a word or phrase. Out: the same, or the rarest of them. Ranking passages that have any of the
+words takes time with every passage that has one. Words are taken from the rarest on as long as their passages come to
+`BUDGET`, three words at least; where all of them fit, as in any corpus of less than `BUDGET` / words passages, nothing
+is left out.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+BUDGET = 120_000  # passages that are ranked for one query
+LEAST = 3  # words that are looked for whatever they cost
+_MOST_KNOWN = 50_000  # words that are kept in mind
+
+_COUNT = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+
+
+class Frequencies:
+    """Counts of passages that have a word, up to `budget`, kept as long as no passage comes or goes at the end."""
+
+    def __init__(self, budget: int = BUDGET) -> None:
+        self._budget = budget
+        self._known: dict[str, int] = {}
+        self._last = -1
+
+    def rarest(self, db: sqlite3.Connection, expressions: Sequence[str]) -> tuple[str, ...]:
+        """Those that are worth their time, in the order they came in."""
+        last = db.execute("SELECT ifnull(max(id), 0) FROM passage").fetchone()[0]
+        if last * len(expressions) <= self._budget or len(expressions) <= LEAST:
+            return tuple(expressions)
+        if last != self._last or len(self._known) > _MOST_KNOWN:
+            self._known, self._last = {}, last
+        kept: set[str] = set()
+        spent = 0
+        for count, _, expression in sorted((self._count(db, e), n, e) for n, e in enumerate(expressions)):
+            spent += count
+            if spent > self._budget and len(kept) >= LEAST:
+                break
+            kept.add(expression)
+        return tuple(expression for expression in expressions if expression in kept)
+
+    def _count(self, db: sqlite3.Connection, expression: str) -> int:
+        known = self._known.get(expression)
+        if known is None:
+            known = self._known[expression] = db.execute(_COUNT, (expression, self._budget)).fetchone()[0]
+        return known

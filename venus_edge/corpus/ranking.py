@@ -1,0 +1,108 @@
+"""A QUERY -> THE BEST PASSAGE OF EACH OF THE BEST DOCUMENTS, each text once.
+
+In: a parsed query and a connection. Out: numbers of passages, best first. BM25 over passages, the title weighing twice;
+documents with all the words first, then those with any. What is alike is `alike`'s to say, what is left out of "any" in
+a large corpus `frequency`'s.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from venus_edge.corpus.alike import Copies
+from venus_edge.corpus.batch import unpacked
+from venus_edge.corpus.frequency import Frequencies
+from venus_edge.corpus.fusion import fused
+from venus_edge.corpus.query import Query, Tier
+
+_ROWS_A_HIT = 4  # passages looked at for every document wanted, at first
+_FUSED = 100  # documents of each ranking, where there are two
+
+_RANKED = """
+SELECT passage.document, ranked.rowid
+FROM (SELECT rowid, rank FROM words WHERE words MATCH :match {within} ORDER BY rank LIMIT :rows) AS ranked
+JOIN passage ON passage.id = ranked.rowid
+ORDER BY ranked.rank, ranked.rowid
+"""
+_WITHIN = """AND rowid IN (
+  SELECT passage.id FROM passage JOIN document ON document.id = passage.document
+  WHERE host = :site OR host LIKE '%.' || :site)"""
+
+Ranked = tuple[int, int]  # a document, a passage of it
+
+
+@dataclass(slots=True)
+class Ranking:
+    """The way of ranking of one open corpus."""
+
+    frequencies: Frequencies = field(default_factory=Frequencies)
+
+    def best(
+        self, db: sqlite3.Connection, asked: Query, limit: int, near: Sequence[Ranked] = (), copies: bool = False
+    ) -> list[int]:
+        """The best passages. `near` is another ranking of passages, by meaning, to be joined; with `copies`, documents
+        that say the same are all given."""
+        words = self._by_words(db, asked, max(limit, _FUSED) if near else limit)
+        if near:
+            words = _joined(words, near)
+        seen = Copies(asked.words)
+        best: list[int] = []
+        documents: set[int] = set()
+        for document, passage in words:
+            if len(best) >= limit:
+                break
+            if document not in documents and (copies or seen.is_new(*_text_of(db, passage))):
+                documents.add(document)
+                best.append(passage)
+        return best
+
+    def _by_words(self, db: sqlite3.Connection, asked: Query, limit: int) -> Iterator[Ranked]:
+        """Passages tier after tier; the caller stops when it has enough."""
+        site = asked.site if asked.site and _has_site(db, asked.site) else ""
+        some = False
+        for tier in (*asked.tiers, asked.fallback):
+            if tier is not None and not (some and tier is asked.fallback):
+                for ranked in self._tier(db, tier, site, limit):
+                    some = True
+                    yield ranked
+
+    def _tier(self, db: sqlite3.Connection, tier: Tier, site: str, limit: int) -> Iterator[Ranked]:
+        """More and more of what a tier finds, without what was given before."""
+        expression = tier.expression(tier.any if tier.needs else self.frequencies.rarest(db, tier.any))
+        sql = _RANKED.format(within=_WITHIN if site else "")
+        rows, given = limit * _ROWS_A_HIT, 0
+        while True:
+            found = db.execute(sql, {"match": expression, "site": site, "rows": rows}).fetchall()
+            yield from found[given:]
+            if len(found) < rows:
+                return
+            rows, given = rows * 8, len(found)
+
+
+def _joined(words: Iterator[Ranked], near: Sequence[Ranked]) -> Iterator[Ranked]:
+    """Both rankings of documents as one; the passage is the one that the words were found in, if any."""
+    first = dict[int, int]()
+    for document, passage in words:
+        first.setdefault(document, passage)
+        if len(first) >= _FUSED:
+            break
+    other = dict(reversed(near))
+    by_meaning = [document for document, _ in near]
+    for document in fused([list(first), list(dict.fromkeys(by_meaning))[:_FUSED]]):
+        yield document, first.get(document) or other[document]
+
+
+def _has_site(db: sqlite3.Connection, site: str) -> bool:
+    """Whether any document is of this host: a filter that no document could pass is left out."""
+    found = db.execute("SELECT 1 FROM document WHERE host = ? OR host LIKE '%.' || ? LIMIT 1", (site, site)).fetchone()
+    return found is not None
+
+
+def _text_of(db: sqlite3.Connection, passage: int) -> tuple[str, str]:
+    """The title and text of a passage."""
+    title, packed = db.execute(
+        "SELECT title, text FROM passage JOIN document ON document.id = document WHERE passage.id = ?", (passage,)
+    ).fetchone()
+    return title, unpacked(packed)
