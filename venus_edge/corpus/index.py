@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from venus_edge.corpus import address, snippets, store
 from venus_edge.corpus.batch import unpacked
@@ -25,6 +26,10 @@ _CASELESS = """
 SELECT document FROM address WHERE key = lower(?)
 UNION SELECT document FROM address WHERE key <> lower(key) AND key = ? COLLATE NOCASE"""
 
+if TYPE_CHECKING:
+    from venus_edge.corpus.dense import Embedder, Nearest
+
+NEAR = 400  # passages that are found by meaning, of as many documents as they are
 NEAREST = 5  # pages offered for an unknown address
 
 
@@ -39,8 +44,9 @@ class Info:
 class Corpus:
     """A corpus opened for reading: a Searcher and an Opener."""
 
-    def __init__(self, path: Path, check: bool = True) -> None:
-        """Raises CorpusError unless `path` is a sound corpus; `check` False leaves the reading of the index out."""
+    def __init__(self, path: Path, check: bool = True, embedder: Embedder | None = None) -> None:
+        """Raises CorpusError unless `path` is a sound corpus; `check` False leaves the reading of the index out. With
+        an `embedder`, passages that have vectors of it (`dense.fill`) are found by meaning, too."""
         if check:
             store.check(path)
         self._path = path
@@ -48,6 +54,7 @@ class Corpus:
         self._lock = Lock()
         self._closed = False
         self._ranking = Ranking()
+        self._nearest = _nearest_of(embedder) if embedder else None
         with self._reader() as db:
             store.check_version(db, path)
 
@@ -95,7 +102,8 @@ class Corpus:
         if asked is None:
             return Found(query, failure=Failure(Trouble.BAD_QUERY, "It has no word to search for."))
         with self._reader() as db:
-            best = self._ranking.best(db, asked, max(limit, 1), copies=copies)
+            near = self._nearest.near(db, asked.text, NEAR) if self._nearest and not asked.fallback else ()
+            best = self._ranking.best(db, asked, max(limit, 1), near, copies)
             hits = tuple(_hit(db, passage, asked.words) for passage in best)
         return Found(query, hits, None if hits else Failure(Trouble.EMPTY, "No document has any of these words."))
 
@@ -120,6 +128,13 @@ def _hit(db: sqlite3.Connection, passage: int, words: Iterable[str]) -> Hit:
         (passage,),
     ).fetchone()
     return Hit(title, url, snippets.snippet(unpacked(text), frozenset(words), title), date)
+
+
+def _nearest_of(embedder: Embedder) -> Nearest:
+    """numpy is loaded for it only."""
+    from venus_edge.corpus.dense import Nearest
+
+    return Nearest(embedder)
 
 
 # -- addresses --------------------------------------------------------------------------------------------------------

@@ -44,9 +44,10 @@ class Ranking:
     ) -> list[int]:
         """The best passages. `near` is another ranking of passages, by meaning, to be joined; with `copies`, documents
         that say the same are all given."""
-        words = self._by_words(db, asked, max(limit, _FUSED) if near else limit)
+        site = asked.site if asked.site and _has_site(db, asked.site) else ""
+        words = self._by_words(db, asked, site, max(limit, _FUSED) if near else limit)
         if near:
-            words = _joined(words, near)
+            words = _joined(words, [pair for pair in near if not site or _is_of(db, pair[0], site)])
         seen = Copies(asked.words)
         best: list[int] = []
         documents: set[int] = set()
@@ -58,9 +59,8 @@ class Ranking:
                 best.append(passage)
         return best
 
-    def _by_words(self, db: sqlite3.Connection, asked: Query, limit: int) -> Iterator[Ranked]:
+    def _by_words(self, db: sqlite3.Connection, asked: Query, site: str, limit: int) -> Iterator[Ranked]:
         """Passages tier after tier; the caller stops when it has enough."""
-        site = asked.site if asked.site and _has_site(db, asked.site) else ""
         some = False
         for tier in (*asked.tiers, asked.fallback):
             if tier is not None and not (some and tier is asked.fallback):
@@ -98,6 +98,11 @@ def _has_site(db: sqlite3.Connection, site: str) -> bool:
     """Whether any document is of this host: a filter that no document could pass is left out."""
     found = db.execute("SELECT 1 FROM document WHERE host = ? OR host LIKE '%.' || ? LIMIT 1", (site, site)).fetchone()
     return found is not None
+
+
+def _is_of(db: sqlite3.Connection, document: int, site: str) -> bool:
+    (host,) = db.execute("SELECT host FROM document WHERE id = ?", (document,)).fetchone()
+    return host == site or str(host).endswith(f".{site}")
 
 
 def _text_of(db: sqlite3.Connection, passage: int) -> tuple[str, str]:

@@ -1,0 +1,143 @@
+"""Passages found by meaning: real llama.cpp on an embedding model made by hand, in which some words mean the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support import bert
+from venus_edge.corpus import dense
+from venus_edge.corpus.index import Corpus
+from venus_edge.corpus.store import Document, Writer
+from venus_edge.engine.embedding import LlamaEmbedder
+from venus_edge.errors import ModelError
+
+MEANINGS = (
+    ("lighthouse", "pharos", "灯"), ("high", "tall", "高"), ("bread", "loaf"), ("flour", "meal"), ("tide", "flood"),
+)  # fmt: skip
+DOCUMENTS = (
+    Document("https://x.example/light", "", "lighthouse high"),
+    Document("https://y.example/bread", "", "bread flour"),
+    Document("https://x.example/tide", "", "tide flood tide high"),
+)
+
+
+@pytest.fixture(scope="module")
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaEmbedder]:
+    path = tmp_path_factory.mktemp("bert") / "by-hand.gguf"
+    bert.by_hand(path, MEANINGS)
+    made = LlamaEmbedder(path, threads=1)
+    yield made
+    made.close()
+
+
+def corpus_of(path: Path, documents: Sequence[Document]) -> Path:
+    with Writer(path) as writer, writer.batch():
+        for document in documents:
+            writer.put(document)
+    return path
+
+
+def urls(corpus: Corpus, query: str) -> list[str]:
+    return [hit.url.rpartition("/")[2] for hit in corpus.search(query).hits]
+
+
+def test_rows_are_of_length_one_and_the_same_whatever_is_embedded_beside(embedder: LlamaEmbedder) -> None:
+    texts = ["lighthouse high", "bread", "tide " * 500, "灯", "[SEP] [CLS]"]
+    together = embedder.embed(texts)
+    assert np.allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
+    for text, row in zip(texts, together, strict=True):
+        assert np.allclose(embedder.embed([text])[0], row, atol=1e-3)
+    assert embedder.embed(["pharos tall"])[0] @ together[0] > 0.99
+    assert embedder.embed([]).shape == (0, 32)
+
+
+@pytest.mark.parametrize(("query", "first"), [("pharos", "light"), ("tall pharos", "light"), ("loaf meal", "bread"),
+                                              ("灯 高", "light")])  # fmt: skip
+def test_a_page_is_found_that_has_none_of_the_words(
+    embedder: LlamaEmbedder, tmp_path: Path, query: str, first: str
+) -> None:
+    path = corpus_of(tmp_path / "x.sqlite", DOCUMENTS)
+    assert dense.fill(path, embedder) == 3
+    with Corpus(path) as words_only, Corpus(path, embedder=embedder) as both:
+        assert urls(words_only, query) == []
+        assert urls(both, query)[0] == first
+
+
+def test_words_and_meaning_are_joined_and_site_and_quotes_stay_as_they_are(
+    embedder: LlamaEmbedder, tmp_path: Path
+) -> None:
+    path = corpus_of(tmp_path / "x.sqlite", DOCUMENTS)
+    dense.fill(path, embedder)
+    with Corpus(path, embedder=embedder) as corpus:
+        assert urls(corpus, "flood lighthouse")[:2] in (["tide", "light"], ["light", "tide"])
+        assert urls(corpus, "site:y.example tall pharos") == []
+        assert urls(corpus, '"bread flour"') == ["bread"]
+        assert corpus.search("?!").failure is not None
+
+
+def test_only_what_has_no_vector_is_embedded_and_what_is_dropped_loses_it(
+    embedder: LlamaEmbedder, tmp_path: Path
+) -> None:
+    path = corpus_of(tmp_path / "x.sqlite", DOCUMENTS[:2])
+    seen: list[tuple[int, int]] = []
+    assert dense.fill(path, embedder, lambda *count: seen.append(count)) == 2
+    with Corpus(path, embedder=embedder) as corpus:
+        assert urls(corpus, "pharos")[0] == "light"
+        with Writer(path) as writer, writer.batch():
+            found = writer.find(DOCUMENTS[0].url)
+            assert found is not None
+            writer.drop(found[0])
+            writer.put(DOCUMENTS[2])
+        assert "light" not in urls(corpus, "pharos")
+        assert dense.fill(path, embedder, lambda *count: seen.append(count)) == 1
+        assert urls(corpus, "flood")[0] == "tide"
+    assert (dense.fill(path, embedder), seen) == (0, [(2, 2), (1, 1)])
+
+
+def test_vectors_of_another_model_are_not_compared_and_made_again(embedder: LlamaEmbedder, tmp_path: Path) -> None:
+    path = corpus_of(tmp_path / "x.sqlite", DOCUMENTS)
+    dense.fill(path, embedder)
+    other = tmp_path / "other.gguf"
+    bert.by_hand(other, [*MEANINGS, ("zebra",)])
+    another = LlamaEmbedder(other, threads=1)
+    with Corpus(path, embedder=another) as corpus:
+        assert urls(corpus, "pharos") == []
+        assert dense.fill(path, another) == 3
+        assert urls(corpus, "pharos")[0] == "light"
+    another.close()
+
+
+def test_more_vectors_than_are_kept_in_memory_give_the_same(
+    embedder: LlamaEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [word for group in MEANINGS for word in group]
+    texts = [f"{words[n % 12]} {words[n * 7 % 11]} {words[n * 5 % 12]}" for n in range(90)]
+    path = corpus_of(tmp_path / "x.sqlite", [Document(f"https://x.example/{n}", "", t) for n, t in enumerate(texts)])
+    dense.fill(path, embedder)
+    with Corpus(path, embedder=embedder) as corpus:
+        kept = [urls(corpus, query) for query in ("pharos", "loaf", "pharos")]
+    monkeypatch.setattr(dense, "_KEPT", 0)
+    monkeypatch.setattr(dense, "_ROWS", 16)
+    with Corpus(path, embedder=embedder) as corpus:
+        assert [urls(corpus, query) for query in ("pharos", "loaf", "pharos")] == kept
+
+
+def test_a_model_that_is_no_embedder_is_told_so() -> None:
+    tiny = Path(__file__).resolve().parents[2] / "venus_edge" / "demo" / "venus-tiny.gguf"
+    with pytest.raises(ModelError, match="is no embedding model: use one that pools its tokens"):
+        LlamaEmbedder(tiny)
+
+
+def test_a_published_model_knows_what_is_near() -> None:
+    path = os.environ.get("VENUS_TEST_EMBEDDER", "")
+    if not path:
+        pytest.skip("VENUS_TEST_EMBEDDER names no embedding model (all-MiniLM-L6-v2 in GGUF)")
+    embedder = LlamaEmbedder(Path(path), threads=1)
+    rows = embedder.embed(["How high is the lighthouse?", "The tower is 41 metres tall.", "Bread is baked of flour."])
+    embedder.close()
+    assert rows[0] @ rows[1] > 0.3 > rows[0] @ rows[2]

@@ -1,0 +1,154 @@
+"""PASSAGES BY MEANING: their vectors in the file of a corpus, and the nearest to a query's.
+
+In: an `Embedder` (the one of `engine`, given by whoever opens the corpus), a corpus file. Out: passages, nearest first,
+by exact dot product. Off unless an embedder is given. Vectors are kept as half floats, 768 bytes a passage for 384
+numbers; up to `_KEPT` bytes of them stay in memory as floats, of more a part at a time is read for each query.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from venus_edge.corpus import store
+from venus_edge.corpus.batch import unpacked
+from venus_edge.values import Failure, Trouble
+
+_TOGETHER = 64  # passages embedded and written together: what an interruption loses
+_ROWS = 4_096  # vectors read together
+_KEPT = 256 << 20
+_FLOOR = 0.2  # of the cosine: what is further away is about something else
+
+_CREATE = """
+CREATE TABLE IF NOT EXISTS vector (passage INTEGER PRIMARY KEY, value BLOB NOT NULL);
+CREATE TRIGGER IF NOT EXISTS vector_gone AFTER DELETE ON passage BEGIN
+  DELETE FROM vector WHERE passage = old.id; END;
+"""
+_LACKING = """
+SELECT passage.id, title, text FROM passage JOIN document ON document.id = document
+WHERE passage.id > ? AND NOT EXISTS (SELECT 1 FROM vector WHERE passage = passage.id) ORDER BY passage.id LIMIT ?
+"""
+_READ = """
+SELECT vector.passage, passage.document, value FROM vector JOIN passage ON passage.id = vector.passage
+WHERE vector.passage > ? ORDER BY vector.passage LIMIT ?
+"""
+
+Floats = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.int64]
+
+
+class Embedder(Protocol):
+    """Texts -> rows of length 1. `name` tells its vectors from those of another model."""
+
+    @property
+    def name(self) -> str: ...
+    def embed(self, texts: Sequence[str]) -> Floats: ...
+
+
+def fill(path: Path, embedder: Embedder, progress: Callable[[int, int], None] | None = None) -> int:
+    """Gives every passage that has none its vector, and says how many. Interrupted, the next call goes on; vectors of
+    another model are made again. Raises CorpusError and StorageError as writing does."""
+    with store.translated(path):
+        db = store.connect(path, "rw")
+        try:
+            _prepare(db, embedder.name)
+            total = db.execute("SELECT (SELECT count(*) FROM passage) - (SELECT count(*) FROM vector)").fetchone()[0]
+            last = done = 0
+            while rows := db.execute(_LACKING, (last, _TOGETHER)).fetchall():
+                vectors = embedder.embed([f"{title}\n{unpacked(text)}".strip() for _, title, text in rows])
+                _write(db, [number for number, _, _ in rows], vectors)
+                last, done = rows[-1][0], done + len(rows)
+                if progress:
+                    progress(done, total)
+            return done
+        finally:
+            db.close()
+
+
+def _prepare(db: sqlite3.Connection, name: str) -> None:
+    db.executescript(_CREATE)
+    if db.execute("SELECT value FROM meta WHERE name = 'embedder'").fetchone() != (name,):
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("DELETE FROM vector")
+        db.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (name,))
+        db.execute("COMMIT")
+
+
+def _write(db: sqlite3.Connection, numbers: Sequence[int], vectors: Floats) -> None:
+    """Passages that went away meanwhile are left out."""
+    db.execute("BEGIN IMMEDIATE")
+    db.executemany(
+        "INSERT OR REPLACE INTO vector SELECT id, ? FROM passage WHERE id = ?",
+        [(row.astype(np.float16).tobytes(), number) for number, row in zip(numbers, vectors, strict=True)],
+    )
+    db.execute("COMMIT")
+
+
+class Nearest:
+    """The vectors of an open corpus. Threads may share it."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._lock = Lock()  # an embedder serves one at a time
+        self._kept: list[tuple[Numbers, Floats]] = []
+        self._state: tuple[int, ...] = ()
+
+    def lacks(self, db: sqlite3.Connection) -> Failure | None:
+        """Why there is nothing to look in, for the person; None where every passage has its vector."""
+        has = db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'vector'").fetchone()[0]
+        name = db.execute("SELECT value FROM meta WHERE name = 'embedder'").fetchone()
+        if not has or name != (self._embedder.name,):
+            return Failure(Trouble.EMPTY, "this corpus has no vectors of that embedding model")
+        return None
+
+    def near(self, db: sqlite3.Connection, text: str, limit: int) -> list[tuple[int, int]]:
+        """(document, passage), the nearest first."""
+        with self._lock:
+            if self.lacks(db):
+                return []
+            asked = self._embedder.embed([text])[0]
+            found = [_nearest(numbers, vectors @ asked, limit) for numbers, vectors in self._parts(db)]
+        best = sorted((row for part in found for row in part), key=lambda row: (-row[0], row[2]))[:limit]
+        return [(document, passage) for score, document, passage in best if score >= _FLOOR]
+
+    def _parts(self, db: sqlite3.Connection) -> Iterator[tuple[Numbers, Floats]]:
+        count, last = db.execute("SELECT count(*), ifnull(max(passage), 0) FROM vector").fetchone()
+        changes = db.execute("PRAGMA data_version").fetchone()[0]
+        if self._state == (id(db), changes, count, last):
+            yield from self._kept
+            return
+        self._kept, self._state = [], ()
+        size = 0
+        for part in _read(db):
+            size += part[1].nbytes
+            if size <= _KEPT:
+                self._kept.append(part)
+            yield part
+        if size <= _KEPT:
+            self._state = (id(db), changes, count, last)
+        else:
+            self._kept = []
+
+
+def _nearest(numbers: Numbers, scores: Floats, limit: int) -> list[tuple[float, int, int]]:
+    """(score, document, passage) of the best of a part."""
+    count = min(limit, len(scores))
+    scores = np.round(scores, 6)  # the last bits differ by how many rows are multiplied together
+    best = np.argpartition(-scores, count - 1)[:count]
+    return [(float(scores[n]), int(numbers[n, 1]), int(numbers[n, 0])) for n in best]
+
+
+def _read(db: sqlite3.Connection) -> Iterator[tuple[Numbers, Floats]]:
+    """(passage, document) and vectors, a part at a time."""
+    last = 0
+    while rows := db.execute(_READ, (last, _ROWS)).fetchall():
+        last = rows[-1][0]
+        values = np.frombuffer(b"".join(value for _, _, value in rows), dtype=np.float16)
+        numbers = np.array([(passage, document) for passage, document, _ in rows], dtype=np.int64)
+        yield numbers, values.reshape(len(rows), -1).astype(np.float32)
