@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-web clean
+.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-web bench-corpus clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -39,6 +39,11 @@ bench-extract: $(VENV)/with-tests
 # Cases, addresses, bombs and drips, a cache that is killed and fought over, in tables. ARGS: cases addresses bombs cache
 bench-web: $(VENV)/with-tests
 	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.web $(ARGS)
+
+# A corpus beside FTS5 as it comes, tantivy and bm25s on ../shared/data, then 300,000 and 1,000,000 passages.
+# ARGS: quality scale --peers PYTHON (one that has tantivy and bm25s) --embedder MODEL.gguf
+bench-corpus: $(VENV)/with-tests
+	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.corpus $(ARGS)
 
 # The engine beside bare loops and other programs, in ratios. ARGS: MODEL.gguf --small SMALL.gguf --server llama-server
 bench-engine: $(VENV)/with-tests
