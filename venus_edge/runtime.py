@@ -35,8 +35,8 @@ from venus_edge.tools import Opener, Reader, Searcher
 from venus_edge.values import KV_NAMES, DialectName, Failure, Found, KvTypes, Page
 
 if TYPE_CHECKING:
-    from venus_edge.corpus.folder import Report
-    from venus_edge.corpus.index import Corpus
+    from venus_edge.corpora import Opened
+    from venus_edge.corpus.collect import Progress, Report
     from venus_edge.engine.llama import LlamaEngine
     from venus_edge.engine.options import EngineOptions
     from venus_edge.engine.remote import RemoteEngine
@@ -578,15 +578,19 @@ def page_cache(directories: Directories) -> Cache:
     return cache
 
 
-def open_corpus(path: Path, settings: Settings, note: Note) -> Corpus:
-    """A corpus by its folder, whose index is brought up to date first, or by its index file. Raises CorpusError."""
+def open_corpus(path: Path, settings: Settings, note: Note) -> Opened:
+    """A corpus by its name; by its folder, whose index is brought up to date first; by its file; or a ZIM archive.
+    Raises CorpusError."""
+    from venus_edge import corpora
     from venus_edge.corpus.index import Corpus
+    from venus_edge.corpus.writing import BeingWrittenError
 
-    if path.is_file():
-        return Corpus(path)
+    file = corpora.named(path, settings) or (path if path.is_file() else None)
+    if file is not None:
+        return corpora.opened(file, settings, note)
     try:
         index, report = build_corpus(path, settings)
-    except StorageError as error:
+    except (StorageError, BeingWrittenError) as error:
         if not (index := index_path(path, settings)).is_file():
             raise
         note(f"corpus {path.name} is searched as it was indexed before: {error}")
@@ -598,15 +602,16 @@ def open_corpus(path: Path, settings: Settings, note: Note) -> Corpus:
     return Corpus(index, check=False)
 
 
-def build_corpus(
-    folder: Path, settings: Settings, progress: Callable[[int, int, str], None] | None = None
-) -> tuple[Path, Report]:
+def build_corpus(folder: Path, settings: Settings, progress: Progress | None = None) -> tuple[Path, Report]:
     """Brings a folder's index up to date; it lies in the data directory, named for the folder. Raises CorpusError."""
-    from venus_edge.corpus.folder import build
+    from venus_edge.corpus.folder import build, check_folder
+    from venus_edge.corpus.writing import writing
     from venus_edge.sources.extract import extract
 
+    check_folder(folder)
     index = index_path(folder, settings)
-    return index, build(folder, index, extract, progress)
+    with writing(index):
+        return index, build(folder, index, extract, progress)
 
 
 def index_path(folder: Path, settings: Settings) -> Path:

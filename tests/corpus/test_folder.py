@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.corpus.conftest import extract
-from venus_edge.corpus import folder
-from venus_edge.corpus.folder import Report, Skipped, build
+from venus_edge.corpus import collect, page
+from venus_edge.corpus.collect import Report, Skipped, Step
+from venus_edge.corpus.folder import build
 from venus_edge.corpus.index import Corpus
+from venus_edge.corpus.page import decode
 from venus_edge.errors import CorpusError
 from venus_edge.values import Failure, Page
 
@@ -36,7 +38,7 @@ def urls(docs: Path, query: str) -> list[str]:
         return [hit.url for hit in corpus.search(query).hits]
 
 
-def page(docs: Path, url: str) -> Page | Failure:
+def opened(docs: Path, url: str) -> Page | Failure:
     with Corpus(docs.parent / "corpus.sqlite") as corpus:
         return corpus.open(url)
 
@@ -50,7 +52,7 @@ def test_every_document_is_found_and_its_address_opens(docs: Path) -> None:
         ("file:docs/sub dir/灯塔.md", "灯塔"),
         ("file:///docs/notes.txt", "A tide gauge stands at Brest."),
     ]:
-        found = page(docs, url)
+        found = opened(docs, url)
         assert isinstance(found, Page)
         assert found.title == title
 
@@ -75,7 +77,7 @@ def test_only_what_changed_is_read_again(docs: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_skipped_is_listed_with_the_reason(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "LARGEST", 1000)
+    monkeypatch.setattr(page, "LARGEST", 1000)
     (docs / "binary.txt").write_bytes(b"\x7fELF\0\0\1")
     (docs / "denied.html").write_text("denied")
     (docs / "empty.md").write_text(" \n")
@@ -145,7 +147,7 @@ def test_front_matter_gives_address_title_and_date(docs: Path) -> None:
         '---\ntitle: "The barometer"\nurl: https://x.example/b\ndate: 2026-01-02T10:00\n---\n\n# B\n\nText.'
     )
     made(docs)
-    found = page(docs, "x.example/b")
+    found = opened(docs, "x.example/b")
     assert isinstance(found, Page)
     assert (found.url, found.title, found.text, found.date) == (
         "https://x.example/b", "The barometer", "# B\n\nText.", "2026-01-02"
@@ -172,20 +174,25 @@ def test_pages_that_all_claim_one_address_are_all_kept(docs: Path) -> None:
     ],
 )  # fmt: skip
 def test_encodings(body: bytes, expected: str) -> None:
-    assert folder.decode(body) == expected
+    assert decode(body) == expected
 
 
 def test_progress_tells_every_file(docs: Path) -> None:
-    told: list[tuple[int, int, str]] = []
-    build(docs, docs.parent / "corpus.sqlite", extract, lambda *each: told.append(each))
-    assert told == [(1, 3, "kereon.html"), (2, 3, "notes.txt"), (3, 3, "sub dir/灯塔.md")]
+    told: list[Step] = []
+    build(docs, docs.parent / "corpus.sqlite", extract, told.append)
+    sizes = [(docs / step.path).stat().st_size for step in told]
+    assert told == [
+        Step("docs", 1, 3, sizes[0], sum(sizes), 1, "kereon.html"),
+        Step("docs", 2, 3, sum(sizes[:2]), sum(sizes), 2, "notes.txt"),
+        Step("docs", 3, 3, sum(sizes), sum(sizes), 3, "sub dir/灯塔.md"),
+    ]
 
 
 def test_an_interrupted_build_goes_on_where_it_was(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "_BATCH_FILES", 1)
+    monkeypatch.setattr(collect, "BATCH_ITEMS", 1)
 
-    def interrupt(done: int, total: int, path: str) -> None:
-        if done == 2:
+    def interrupt(step: Step) -> None:
+        if step.done == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

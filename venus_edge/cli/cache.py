@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from venus_edge.cli.text import clean
 from venus_edge.errors import StorageError, UsageError
-from venus_edge.settings import Directories
+from venus_edge.settings import Directories, Settings
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 NOT_THERE = "{} is not in the cache; venus-edge cache ls lists what is"
@@ -22,6 +23,7 @@ def cache() -> None:
     venus-edge cache ls lighthouse
     venus-edge cache show https://example.org/page
     venus-edge cache export pages.sqlite
+    venus-edge cache pack SESSION --name lighthouses
     """
 
 
@@ -106,6 +108,28 @@ def export(file: Path) -> None:
     with runtime.page_cache(Directories.from_environment()) as kept:
         if not kept.export(file):
             raise StorageError(f"the cache cannot be copied into {file}: {kept.trouble}")
+
+
+@cache.command()
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...")
+@click.option("--name", default="sessions", show_default=True, help="The corpus; more sessions may join one.")
+def pack(sessions: tuple[str, ...], name: str) -> None:
+    """Make a corpus of the pages that SESSIONs read: what was researched online is there offline.
+
+    \b
+    venus-edge cache pack 20260301-123000 --name lighthouses
+    venus-edge run "..." --corpus lighthouses --offline
+    """
+    from venus_edge import corpora
+    from venus_edge.sessions.summary import find
+
+    settings = Settings()
+    files = [find(settings.directories.sessions, session) for session in sessions]
+    report = corpora.pack_sessions(name, files, settings)
+    for skipped in report.skipped:
+        click.echo(clean(f"left out {skipped.path}: {skipped.reason}"), err=True)
+    click.echo(f"{report.documents:,} pages: {report.added} new, {report.unchanged} as before", err=True)
+    click.echo(corpora.path_of(name, settings))
 
 
 @cache.command("import")

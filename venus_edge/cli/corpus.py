@@ -1,15 +1,25 @@
-"""`venus-edge corpus`: folders of documents, indexed to be searched instead of the web."""
+"""`venus-edge corpus`: documents on this disk, indexed to be searched instead of the web."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from venus_edge.cli.text import clean
+from venus_edge.errors import CorpusError, UsageError
 from venus_edge.settings import Settings
+from venus_edge.values import Failure
+
+if TYPE_CHECKING:
+    from venus_edge.corpora import Opened
+    from venus_edge.corpus.collect import Report, Step
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
+SHOWN = 20  # skipped items that are printed; `info --skipped` prints all
 
 
 @click.group()
@@ -17,39 +27,124 @@ def corpus() -> None:
     """Documents on this disk, indexed to be searched instead of the web.
 
     \b
-    venus-edge corpus build ./notes
-    venus-edge corpus search ./notes "灯塔 高度"
-    venus-edge run "..." --corpus ./notes --offline
+    venus-edge corpus create papers ./papers ./site.warc.gz ./notes.jsonl
+    venus-edge corpus create wiki ./wikipedia_en.zim
+    venus-edge corpus search papers "灯塔 高度"
+    venus-edge run "..." --corpus papers --corpus wiki --offline
     """
 
 
-@corpus.command()
-@click.argument("folder", type=FOLDER)
-def build(folder: Path) -> None:
-    """Index FOLDER's .html, .md and .txt files; what has not changed is not read again."""
-    from venus_edge import runtime
-
-    index, report = runtime.build_corpus(folder, Settings(), _progress)
-    for skipped in report.skipped:
-        click.echo(clean(f"left out {skipped.path}: {skipped.reason}"), err=True)
-    click.echo(
-        f"{report.documents} indexed: {report.added} new, {report.updated} changed, {report.unchanged} as before, "
-        f"{report.removed} gone",
-        err=True,
-    )
-    click.echo(index)
+# -- made of named sources --------------------------------------------------------------------------------------------
 
 
 @corpus.command()
-@click.argument("folder", type=FOLDER)
+@click.argument("name")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--index", is_flag=True, help="Index ZIM archives too, which are read in place otherwise.")
+def create(name: str, sources: tuple[str, ...], index: bool) -> None:
+    """Make a corpus of folders, documents, .zim, .warc.gz, .wacz and .jsonl files, or cache: (the page cache)."""
+    from venus_edge import corpora
+
+    _told(corpora.create(name, sources, Settings(), index, Meter()))
+    click.echo(corpora.path_of(name, Settings()))
+
+
+@corpus.command()
+@click.argument("name")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--index", is_flag=True, help="Index ZIM archives too, which are read in place otherwise.")
+def add(name: str, sources: tuple[str, ...], index: bool) -> None:
+    """Add sources to a corpus."""
+    from venus_edge import corpora
+
+    _told(corpora.add(name, sources, Settings(), index, Meter()))
+
+
+@corpus.command()
+@click.argument("name")
+def update(name: str) -> None:
+    """Read what has changed in the sources; what is gone goes."""
+    from venus_edge import corpora
+
+    _told(corpora.update(name, Settings(), Meter()))
+
+
+@corpus.command()
+@click.argument("name")
+@click.argument("source")
+def remove(name: str, source: str) -> None:
+    """Take SOURCE, a path or a name of `info`, out of a corpus."""
+    from venus_edge import corpora
+
+    click.echo(f"{corpora.remove(name, source, Settings()):,} documents removed", err=True)
+
+
+@corpus.command()
+@click.argument("name")
+def rebuild(name: str) -> None:
+    """Read all sources again into a new file; the old one stays in use until it is whole."""
+    from venus_edge import corpora
+
+    _told(corpora.rebuild(name, Settings(), Meter()))
+
+
+@corpus.command()
+@click.argument("name")
+@click.confirmation_option("-y", "--yes", prompt="Remove this corpus (its sources stay)?", help="Do not ask.")
+def rm(name: str) -> None:
+    """Remove a corpus."""
+    from venus_edge import corpora
+
+    corpora.rm(name, Settings())
+
+
+# -- looked into ------------------------------------------------------------------------------------------------------
+
+
+@corpus.command("list")
+def list_() -> None:
+    """List the corpora: documents, size, sources."""
+    from venus_edge import corpora
+
+    for each in corpora.listed(Settings()):
+        held = each.trouble or f"{each.documents:>9,} documents  {each.size / 1e6:>9,.1f} MB  {each.sources} sources"
+        click.echo(clean(f"{each.name:<20} {held}"))
+
+
+@corpus.command()
+@click.argument("name")
+@click.option("--skipped", is_flag=True, help="Every item that was left out, with the reason.")
+def info(name: str, skipped: bool) -> None:
+    """Say what a corpus holds and where it came from."""
+    from venus_edge import corpora
+    from venus_edge.corpus.index import Corpus
+    from venus_edge.corpus.ledger import described, left_out
+
+    path = corpora.there(name, Settings())
+    if skipped:
+        for source, item, reason in left_out(path, -1):
+            click.echo(clean(f"{source}: {item}: {reason}"))
+        return
+    with Corpus(path, check=False) as opened:
+        held = opened.info()
+    click.echo(f"{held.documents:,} documents in {held.passages:,} passages, {path.stat().st_size / 1e6:,.1f} MB")
+    for row, documents, out in described(path):
+        state = "read in place" if row.kind == "zim" else f"{documents:,} documents, {out:,} left out"
+        unfinished = ", unfinished: go on with corpus update" if row.begun else ""
+        click.echo(clean(f"{row.name} ({row.kind}): {state}{unfinished}\n  {row.place}"))
+
+
+@corpus.command()
+@click.argument("corpus_", metavar="CORPUS")
 @click.argument("query")
 @click.option("--results", default=10, show_default=True, help="Most hits.")
-def search(folder: Path, query: str, results: int) -> None:
-    """Search FOLDER as the model would."""
-    from venus_edge import runtime
-
-    with runtime.open_corpus(folder, Settings(), lambda text: click.echo(text, err=True)) as opened:
+def search(corpus_: str, query: str, results: int) -> None:
+    """Search CORPUS, a name, a folder or a file, as the model would."""
+    opened = _opened(corpus_)
+    try:
         found = opened.search(query, results)
+    finally:
+        opened.close()
     for hit in found.hits:
         click.echo(clean(f"{hit.title}\n  {hit.url}\n  {hit.snippet}"))
     if found.failure:
@@ -57,14 +152,123 @@ def search(folder: Path, query: str, results: int) -> None:
 
 
 @corpus.command()
+@click.argument("corpus_", metavar="CORPUS")
+@click.argument("url")
+def show(corpus_: str, url: str) -> None:
+    """Print the page at URL as the model would read it."""
+    opened = _opened(corpus_)
+    try:
+        page = opened.open(url)
+    finally:
+        opened.close()
+    if isinstance(page, Failure):
+        near = "".join(f"\n  {hit.title}: {hit.url}" for hit in page.nearest)
+        raise click.ClickException(
+            clean((page.detail or f"{url} is not in the corpus") + (near and f"; near it:{near}"))
+        )
+    click.echo(clean(f"{page.title}\n{page.url}\n"))
+    click.echo(clean(page.text))
+
+
+@corpus.command()
+@click.argument("name")
+def check(name: str) -> None:
+    """Check a corpus and its archives; exit code 1 if something is wrong."""
+    from venus_edge import corpora
+
+    wrong = corpora.check(name, Settings())
+    if wrong:
+        raise CorpusError("; ".join(wrong))
+    click.echo(f"{name} is sound")
+
+
+@corpus.command()
+@click.argument("name")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def export(name: str, file: Path) -> None:
+    """Copy a corpus into a new FILE for another machine; it tells nothing of this disk. There: run --corpus FILE."""
+    from venus_edge import corpora
+    from venus_edge.corpus.ledger import export as copy
+
+    path = corpora.there(name, Settings())
+    if file.exists():
+        raise UsageError(f"{file} is there already; name a new file")
+    copy(path, file)
+
+
+@corpus.command()
+@click.argument("corpus_", metavar="CORPUS")
+def path(corpus_: str) -> None:
+    """Print where CORPUS, a name or a folder, is kept."""
+    from venus_edge import corpora, runtime
+
+    settings = Settings()
+    click.echo(corpora.named(Path(corpus_), settings) or runtime.index_path(Path(corpus_), settings))
+
+
+# -- known by its folder ----------------------------------------------------------------------------------------------
+
+
+@corpus.command()
 @click.argument("folder", type=FOLDER)
-def path(folder: Path) -> None:
-    """Print where the index of FOLDER is kept."""
+def build(folder: Path) -> None:
+    """Index the documents of FOLDER, which is then the corpus's name; what has not changed is not read again."""
     from venus_edge import runtime
 
-    click.echo(runtime.index_path(folder, Settings()))
+    index, report = runtime.build_corpus(folder, Settings(), Meter())
+    _told(report)
+    click.echo(index)
 
 
-def _progress(done: int, total: int, name: str) -> None:
-    if done == total or done % 100 == 0:
-        click.echo(f"\r{done:,} of {total:,} files", nl=done == total, err=True)
+# -- said to the person -----------------------------------------------------------------------------------------------
+
+
+def _opened(named: str) -> Opened:
+    from venus_edge import runtime
+
+    return runtime.open_corpus(Path(named), Settings(), lambda text: click.echo(clean(text), err=True))
+
+
+def _told(report: Report) -> None:
+    for skipped in report.skipped[:SHOWN]:
+        click.echo(clean(f"left out {skipped.path}: {skipped.reason}"), err=True)
+    more = len(report.skipped) - SHOWN + report.unlisted
+    if more > 0:
+        click.echo(f"left out {more:,} more; all of them: venus-edge corpus info NAME --skipped", err=True)
+    if report.others:
+        kinds = ", ".join(f"{count:,} {suffix}" for suffix, count in sorted(report.others.items()))
+        click.echo(clean(f"not looked at, by their kind: {kinds}"), err=True)
+    click.echo(
+        f"{report.documents} indexed: {report.added} new, {report.updated} changed, {report.unchanged} as before, "
+        f"{report.removed} gone",
+        err=True,
+    )
+
+
+class Meter:
+    """Progress as one line that is written over: how far, documents a second, bytes, and how long it will take yet."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun = self._last = clock()
+        self._source = ""
+        self._from = 0
+
+    def __call__(self, step: Step) -> None:
+        now = self._clock()
+        if step.source != self._source:
+            self._source, self._begun, self._from = step.source, now, step.bytes
+        is_last = bool(step.total) and step.done == step.total
+        if now - self._last >= 0.2 or is_last:
+            self._last = now
+            click.echo("\r" + clean(self.line(step, now - self._begun)).ljust(79), nl=is_last, err=True)
+
+    def line(self, step: Step, seconds: float) -> str:
+        """The line after so many seconds at this source."""
+        far = f"{step.done:,} of {step.total:,}" if step.total else f"{step.done:,}"
+        rate = f"{step.documents / seconds:,.0f} documents/s" if seconds > 0 else ""
+        size = f"{step.bytes / 1e6:,.1f} of {step.bytes_total / 1e6:,.1f} MB" if step.bytes_total else ""
+        read = step.bytes - self._from
+        left = seconds * (step.bytes_total - step.bytes) / read if read > 0 else 0.0
+        eta = f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left" if step.bytes_total else ""
+        return ", ".join(part for part in (f"{step.source}: {far}", rate, size, eta) if part)

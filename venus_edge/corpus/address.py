@@ -13,6 +13,8 @@ from urllib.parse import quote, unquote
 
 _WEB = re.compile(r"^(?:https?:)?/*([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE)
 _FILE = re.compile(r"^file:/*", re.IGNORECASE)
+_ZIM = re.compile(r"^zim:/*", re.IGNORECASE)
+_NAMESPACE = re.compile(r"^([^/]*/)[A-Z]/")  # of an archive's older layout
 _WRAPPED = " \t\r\n<>\"'`“”‘’«»"
 _MARKS_AFTER = ".,;:!?)]}。，；：！？）】》」"
 _INDEX = re.compile(r"/(?:index|default)\.(?:html?|php|asp)$")
@@ -24,6 +26,11 @@ def of_file(corpus: str, parts: Sequence[str]) -> str:
     return "file:" + "/".join(quote(part, safe="!$&'()*+,;=@~") for part in (corpus, *parts))
 
 
+def of_entry(archive: str, path: str) -> str:
+    """The address of an entry of a ZIM archive: `zim:NAME/path`."""
+    return f"zim:{quote(archive)}/{quote(path)}"
+
+
 def keys(url: str) -> tuple[str, ...]:
     """The key of an address, then those it has if marks of the sentence around it were taken for part of it."""
     bare = _UNSENDABLE.sub("", url).strip(_WRAPPED)
@@ -32,6 +39,9 @@ def keys(url: str) -> tuple[str, ...]:
 
 def key(url: str) -> str:
     """What all variants of an address have in common: no scheme, www, port, fragment, last slash or escape."""
+    if _ZIM.match(url):
+        path = _ZIM.sub("", url).partition("#")[0]
+        return "zim:" + _NAMESPACE.sub(r"\1", _plain(path).replace(" ", "_"))
     if _FILE.match(url):
         path = _FILE.sub("", url).partition("#")[0].replace("\\", "/")
         return "file:" + _plain(path).rstrip("/")
@@ -43,14 +53,14 @@ def key(url: str) -> str:
 
 
 def host(url: str) -> str:
-    """The host of a web address, lower case, without www; "" for a file."""
-    match = None if _FILE.match(url) else _WEB.match(url)
+    """The host of a web address, lower case, without www; "" for a file or an entry of an archive."""
+    match = None if _FILE.match(url) or _ZIM.match(url) else _WEB.match(url)
     return _host_of(match[1]) if match else ""
 
 
 def words(url: str) -> str:
     """What an address says in words: its path, then its host without the ending, for looking up what was meant."""
-    bare = _FILE.sub("", key(url))
+    bare = _ZIM.sub("", _FILE.sub("", key(url)))
     path = bare.partition("/")[2] or bare
     return re.sub(r"[-_+/.=&?%]+", " ", re.sub(r"\.(?:html?|md|txt|php|aspx?|pdf)$", "", path)).strip()
 

@@ -5,8 +5,9 @@ database can be instead of a sound corpus. Ranking is `index`; what a folder hol
 
     meta      what this file is                        document  one address, its title, date, hash
     address   key of an address -> document            passage   the document's text, compressed, in consecutive parts
-    file      where a document was read from           words     FTS5, contentless: a row a passage
-                                                       names     FTS5, contentless: title and address of a document
+    source    where documents are taken from           words     FTS5, contentless: a row a passage
+    file      what was read there, and what came of it  names     FTS5, contentless: title and address of a document
+    redirect  an address that leads to another         (source, file and redirect are kept by `ledger`)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from venus_edge.corpus import address
 from venus_edge.corpus.batch import Batch, names_of, unpacked
 from venus_edge.errors import CorpusError, StorageError
 
-SCHEMA = 2
+SCHEMA = 3
 APPLICATION_ID = 0x56454443  # "VEDC", in the file's header
 PASSAGE = 2_400  # characters: a long document's passages rank on their own
 BUILD = "venus-edge corpus build DIR"
@@ -42,9 +43,14 @@ CREATE INDEX address_document ON address (document);
 CREATE INDEX address_caseless ON address (key COLLATE NOCASE) WHERE key <> lower(key);
 CREATE TABLE passage (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, text BLOB NOT NULL);
 CREATE INDEX passage_document ON passage (document);
+CREATE TABLE source (
+  id INTEGER PRIMARY KEY, kind TEXT NOT NULL, place TEXT NOT NULL, name TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL,
+  begun TEXT NOT NULL, pass INTEGER NOT NULL, cursor INTEGER NOT NULL);
 CREATE TABLE file (
-  path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, sha256 TEXT NOT NULL,
-  document INTEGER NOT NULL) WITHOUT ROWID;
+  source INTEGER NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, sha256 TEXT NOT NULL,
+  document INTEGER NOT NULL, reason TEXT NOT NULL, pass INTEGER NOT NULL, PRIMARY KEY (source, path)) WITHOUT ROWID;
+CREATE INDEX file_document ON file (document) WHERE reason <> '';
+CREATE TABLE redirect (key TEXT PRIMARY KEY, target TEXT NOT NULL, source INTEGER NOT NULL) WITHOUT ROWID;
 CREATE VIRTUAL TABLE words USING fts5 (title, body, content='', tokenize="{_TOKENIZER}");
 CREATE VIRTUAL TABLE names USING fts5 (title, address, content='', tokenize="{_TOKENIZER}");
 INSERT INTO words (words, rank) VALUES ('rank', 'bm25(2.0, 1.0)');
@@ -68,16 +74,6 @@ class Document:
     @property
     def sha256(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class FileRow:
-    """A file as it was when it was read, and the document it became."""
-
-    size: int
-    mtime_ns: int
-    sha256: str
-    document: int
 
 
 # -- errors of the database, translated once --------------------------------------------------------------------------
@@ -144,6 +140,7 @@ def check(path: Path) -> None:
         with translated(path):
             connection = connect_to_read(path)
             check_version(connection, path)
+            connection.execute("BEGIN")  # one state of it, whatever another process writes meanwhile
             if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 raise damaged(path)
             _check_words(connection, path)
@@ -253,6 +250,11 @@ class Writer:
         if self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
             self._db.executescript(f"BEGIN IMMEDIATE; {_CREATE} COMMIT;")
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """For `ledger`, which writes in the same batches."""
+        return self._db
+
     def __enter__(self) -> Writer:
         return self
 
@@ -323,23 +325,6 @@ class Writer:
         )
         for table, column in (("passage", "document"), ("address", "document"), ("document", "id")):
             self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (document,))
-
-    # where documents came from
-
-    def files(self) -> dict[str, FileRow]:
-        """Every file that was read, by its path in the folder."""
-        with translated(self._path):
-            rows = self._db.execute("SELECT path, size, mtime_ns, sha256, document FROM file").fetchall()
-        return {path: FileRow(*rest) for path, *rest in rows}
-
-    def put_file(self, path: str, row: FileRow) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?)",
-            (path, row.size, row.mtime_ns, row.sha256, row.document),
-        )
-
-    def drop_file(self, path: str) -> None:
-        self._db.execute("DELETE FROM file WHERE path = ?", (path,))
 
     def count(self) -> int:
         """Documents in the corpus."""

@@ -303,20 +303,24 @@ def judged(reply: Reply) -> Finding:
 
 
 def _corpora(settings: Settings) -> Iterator[Finding]:
-    from venus_edge.corpus.index import Corpus
+    from venus_edge import corpora
 
     if not settings.corpus:
         yield Finding("corpus", "skip", "none is set")
     for path in settings.corpus:
-        if not path.exists():
-            yield Finding("corpus", "fail", f"{path} is not there", "correct --corpus or the setting")
+        by_name = corpora.named(path, settings)
+        if by_name is None and not path.exists():
+            yield Finding(
+                "corpus", "fail", f"{path} is not there", "correct --corpus; venus-edge corpus list has the names"
+            )
             continue
-        index = path if path.is_file() else runtime.index_path(path, settings)
+        index = by_name or (path if path.is_file() else runtime.index_path(path, settings))
         if not index.is_file():
             yield Finding("corpus", "warn", f"{path} is not indexed yet", f"venus-edge corpus build {path}")
             continue
-        with closing(Corpus(index)):
-            yield Finding("corpus", "ok", str(path))
+        said: list[str] = []
+        with closing(corpora.opened(index, settings, said.append)):
+            yield Finding("corpus", "warn" if said else "ok", "; ".join((str(path), *said)))
 
 
 def _cache(settings: Settings) -> Iterator[Finding]:

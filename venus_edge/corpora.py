@@ -1,0 +1,435 @@
+"""CORPORA BY NAME: where they lie, what they are made of, and how they are opened.
+
+In: Settings, a name, and sources as a person names them: folders, files, ZIM, WARC and WACZ archives, JSON lines,
+`cache:` (the page cache), sessions. Out: corpus files in the data directory, and places to search and visit. What each
+kind holds is in `corpus`; text is made by the page extractor of `sources`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from venus_edge.errors import CorpusError, StorageError, UsageError
+from venus_edge.settings import Settings
+from venus_edge.values import Failure, Found, Page
+
+if TYPE_CHECKING:
+    from venus_edge.corpus.collect import Progress, Reader, Report
+    from venus_edge.corpus.index import Corpus
+    from venus_edge.corpus.kept import Kept
+    from venus_edge.corpus.ledger import SourceRow
+    from venus_edge.corpus.page import Extract
+    from venus_edge.corpus.store import Writer
+
+Note = Callable[[str], None]
+
+CACHE = "cache:"
+_NAME = re.compile(r"\w[\w.-]{0,63}")
+_OF_A_FOLDER = re.compile(r"-[0-9a-f]{12}\.sqlite$")  # a corpus that is known by its folder
+_KINDS = (  # of a file, by the end of its name
+    ((".zim", ".zimaa"), "zim"),
+    ((".warc", ".warc.gz", ".wacz"), "warc"),
+    ((".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"), "jsonl"),
+)
+
+
+class Opened(Protocol):
+    """A corpus, open: a Searcher and an Opener."""
+
+    def search(self, query: str, limit: int = 10) -> Found: ...
+    def search_all(self, queries: Sequence[str], limit: int = 10) -> Sequence[Found]: ...
+    def open(self, url: str) -> Page | Failure: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A corpus in the list. `trouble` says why it cannot be read, "" if it can."""
+
+    name: str
+    path: Path
+    documents: int
+    size: int
+    sources: int
+    trouble: str = ""
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def path_of(name: str, settings: Settings) -> Path:
+    """Where a corpus of this name lies, or would. Raises UsageError for what is no name."""
+    if not _NAME.fullmatch(name) or name.endswith("."):
+        raise UsageError(f"{name!r} is no name for a corpus: letters, digits, - _ and . of up to 64 characters")
+    return settings.directories.corpora / f"{name}.sqlite"
+
+
+def named(path: Path, settings: Settings) -> Path | None:
+    """The corpus file of what was given as a path and is the name of a corpus."""
+    if (len(path.parts) > 1 and path.exists()) or not _NAME.fullmatch(path.name):
+        return None
+    file = settings.directories.corpora / f"{path.name}.sqlite"
+    return file if file.is_file() else None
+
+
+def there(name: str, settings: Settings) -> Path:
+    """The file of a corpus that there is. Raises UsageError with the names there are."""
+    path = path_of(name, settings)
+    if not path.is_file():
+        known = ", ".join(each.name for each in listed(settings)) or "none yet"
+        raise UsageError(
+            f"there is no corpus {name!r} ({known}); make one with: venus-edge corpus create {name} SOURCE"
+        )
+    return path
+
+
+def listed(settings: Settings) -> list[Named]:
+    """The corpora that have a name."""
+    files = sorted(settings.directories.corpora.glob("*.sqlite"))
+    return [_named(file) for file in files if not _OF_A_FOLDER.search(file.name)]
+
+
+def _named(file: Path) -> Named:
+    from venus_edge.corpus.index import Corpus
+    from venus_edge.corpus.ledger import sources_of
+
+    try:
+        with closing(Corpus(file, check=False)) as corpus:
+            documents = corpus.info().documents
+        return Named(file.stem, file, documents, file.stat().st_size, len(sources_of(file)))
+    except (CorpusError, StorageError) as error:
+        return Named(file.stem, file, 0, file.stat().st_size, 0, str(error))
+
+
+# -- making and changing ----------------------------------------------------------------------------------------------
+
+
+def create(
+    name: str, places: Sequence[str], settings: Settings, index: bool = False, progress: Progress | None = None
+) -> Report:
+    """A new corpus of these sources; an interrupted one goes on. `index`: of ZIM archives too, which are read in place
+    otherwise. Raises CorpusError, UsageError."""
+    path = path_of(name, settings)
+    if path.is_file():
+        known = {source.place for source in _sources(path)}
+        if known and known != {_place(place)[1] for place in places}:
+            raise UsageError(f"there is a corpus {name!r} already; add to it with: venus-edge corpus add {name} SOURCE")
+    return add(name, places, settings, index, progress, new=True)
+
+
+def add(
+    name: str,
+    places: Sequence[str],
+    settings: Settings,
+    index: bool = False,
+    progress: Progress | None = None,
+    new: bool = False,
+) -> Report:
+    """Further sources of a corpus, and what has changed in those it has."""
+    from venus_edge.corpus.ledger import Ledger
+    from venus_edge.corpus.store import Writer
+    from venus_edge.corpus.writing import writing
+
+    path = path_of(name, settings) if new else there(name, settings)
+    with ExitStack() as stack:
+        asked = [_checked(place, index, settings, stack) for place in places]
+        stack.enter_context(writing(path))
+        writer = stack.enter_context(Writer(path))
+        ledger = Ledger(writer.connection)
+        with writer.batch():
+            known = {(source.kind, source.place) for source in ledger.sources()}
+            for kind, place, called in asked:
+                if (kind, place) not in known:
+                    ledger.add(kind, place, called)
+        return _updated(writer, settings, stack, progress)
+
+
+def update(name: str, settings: Settings, progress: Progress | None = None) -> Report:
+    """Brings a corpus up to date with its sources."""
+    return add(name, (), settings, progress=progress)
+
+
+def remove(name: str, place: str, settings: Settings) -> int:
+    """Takes a source out of a corpus, with its documents: how many. Raises UsageError if it has none such."""
+    from venus_edge.corpus import collect
+    from venus_edge.corpus.ledger import Ledger
+    from venus_edge.corpus.store import Writer
+    from venus_edge.corpus.writing import writing
+
+    path = there(name, settings)
+    with writing(path), Writer(path) as writer:
+        sources = Ledger(writer.connection).sources()
+        wanted = [
+            source for source in sources if place in (source.name, source.place) or _place(place)[1] == source.place
+        ]
+        if not wanted:
+            known = ", ".join(source.name for source in sources)
+            raise UsageError(f"corpus {name!r} has no source {place!r}; it has: {known}")
+        return sum(collect.remove(writer, source) for source in wanted)
+
+
+def rebuild(name: str, settings: Settings, progress: Progress | None = None) -> Report:
+    """Reads all sources again into a new file, which then takes the place of the old one."""
+    from venus_edge.corpus.ledger import Ledger
+    from venus_edge.corpus.store import Writer
+    from venus_edge.corpus.writing import writing
+
+    path = there(name, settings)
+    beside = path.with_name(path.name + ".new")
+    with writing(path):
+        with ExitStack() as stack:
+            writer = stack.enter_context(Writer(beside))
+            ledger = Ledger(writer.connection)
+            with writer.batch():
+                known = {(source.kind, source.place) for source in ledger.sources()}
+                for source in _sources(path):
+                    if (source.kind, source.place) not in known:
+                        ledger.add(source.kind, source.place, source.name)
+            report = _updated(writer, settings, stack, progress, strict=True)
+        for end in ("-wal", "-shm"):
+            path.with_name(path.name + end).unlink(missing_ok=True)
+        beside.replace(path)
+    return report
+
+
+def rm(name: str, settings: Settings) -> None:
+    """Removes a corpus; its sources stay."""
+    from venus_edge.corpus.writing import writing
+
+    path = there(name, settings)
+    with writing(path):
+        for end in ("-wal", "-shm", ".new", ".new-wal", ".new-shm", ""):
+            path.with_name(path.name + end).unlink(missing_ok=True)
+
+
+def check(name: str, settings: Settings) -> list[str]:
+    """What is wrong with a corpus and its archives, one line each."""
+    from venus_edge.corpus import store
+    from venus_edge.corpus.zim import Zim
+
+    path = there(name, settings)
+    try:
+        store.check(path)
+        sources = _sources(path)
+    except (CorpusError, StorageError) as error:
+        return [str(error).replace(store.BUILD, f"venus-edge corpus rebuild {name}")]
+    wrong = []
+    for source in sources:
+        if source.kind not in ("zim", "zim-index"):
+            continue
+        try:
+            if not Zim(Path(source.place), _extractor(), source.name).is_sound():
+                wrong.append(f"{source.place}: the archive is damaged (its checksum is wrong); fetch it again")
+        except CorpusError as error:
+            wrong.append(str(error))
+    return wrong
+
+
+def _sources(path: Path) -> list[SourceRow]:
+    from venus_edge.corpus.ledger import sources_of
+
+    return sources_of(path)
+
+
+def _updated(
+    writer: Writer, settings: Settings, stack: ExitStack, progress: Progress | None, strict: bool = False
+) -> Report:
+    """Reads the sources. One that is not there keeps its documents, unless `strict`: then CorpusError."""
+    from venus_edge.corpus import collect
+    from venus_edge.corpus.ledger import Ledger
+
+    readers: dict[int, Reader] = {}
+    missing: list[tuple[str, str]] = []
+    for source in Ledger(writer.connection).sources():
+        try:
+            reader = _reader(source, settings, stack)
+        except (CorpusError, StorageError, UsageError) as error:
+            if strict:
+                raise
+            missing.append((source.name, f"{error} (what it gave before stays)"))
+            continue
+        if reader is not None:
+            readers[source.number] = reader
+    report = collect.update(writer, readers, progress)
+    for name, reason in missing:
+        report.skip(name, reason)
+    return report
+
+
+# -- sources ----------------------------------------------------------------------------------------------------------
+
+
+def _place(place: str) -> tuple[str, str, str]:
+    """(kind, whole path, name) of a source as it was named."""
+    if place == CACHE:
+        return "cache", CACHE, "cache"
+    path = Path(place).expanduser().absolute()
+    for ends, kind in _KINDS:
+        end = next((end for end in ends if path.name.lower().endswith(end)), "")
+        if end:
+            return kind, str(path), path.name[: -len(end)] or path.name
+    return ("folder" if path.is_dir() else "file"), str(path), path.name
+
+
+def _checked(place: str, index: bool, settings: Settings, stack: ExitStack) -> tuple[str, str, str]:
+    """The same, once it is sure that the source can be read. Raises CorpusError, UsageError."""
+    from venus_edge.corpus.folder import SUFFIXES
+    from venus_edge.corpus.ledger import SourceRow
+    from venus_edge.corpus.zim import opened
+
+    kind, whole, name = _place(place)
+    if kind == "zim" and index:
+        kind = "zim-index"
+    if kind == "file" and not Path(whole).is_file():
+        raise CorpusError(f"{place} is not there; name a folder, a file, an archive, or cache:")
+    if kind == "file" and Path(whole).suffix.lower() not in SUFFIXES:
+        raise CorpusError(f"{place} is of a kind that is not read; name a folder, a document, .zim, .warc.gz or .jsonl")
+    if kind == "zim":
+        opened(Path(whole))
+    else:
+        _reader(SourceRow(0, kind, whole, name), settings, stack)
+    return kind, whole, name
+
+
+def _reader(source: SourceRow, settings: Settings, stack: ExitStack) -> Reader | None:
+    """What reads a source; None for an archive that is read in place."""
+    from venus_edge.corpus.folder import FileReader, FolderReader
+    from venus_edge.corpus.jsonl import JsonLines
+    from venus_edge.corpus.kept import KeptPages
+    from venus_edge.corpus.warc import Warc
+    from venus_edge.corpus.zim import ZimReader
+
+    place = Path(source.place)
+    if not source.place:
+        raise CorpusError(f"source {source.name} was on another disk; add it anew with: venus-edge corpus add")
+    match source.kind:
+        case "zim":
+            return None
+        case "zim-index":
+            return ZimReader(place, source.name, _extractor())
+        case "jsonl":
+            return JsonLines(place, source.name)
+        case "warc":
+            return Warc(place, source.name, _extractor())
+        case "cache":
+            return KeptPages(source.name, lambda: _cached(settings))
+        case "session":
+            return KeptPages(source.name, lambda: _of_session(place, settings))
+        case "file":
+            return FileReader(place, source.name, _extractor())
+        case _:
+            return FolderReader(place, source.name, _extractor())
+
+
+def _extractor() -> Extract:
+    """The page extractor, loaded when it is needed."""
+    from venus_edge.sources.extract import extract
+
+    return extract
+
+
+def _cached(settings: Settings) -> Iterator[Kept]:
+    """The pages of the cache, one at a time."""
+    from venus_edge.corpus.kept import Kept
+    from venus_edge.sources.cache import Cache
+
+    with Cache(settings.directories.cache) as cache:
+        for key in cache.keys():  # noqa: SIM118  # its own, not a mapping's
+            copy = cache.get(key, 0.0)
+            if copy is None:
+                continue
+            if isinstance(copy.extracted, Failure):
+                yield Kept((copy.url, key), "", "", trouble=copy.extracted.detail)
+            else:
+                yield Kept((copy.url, key), copy.extracted.title, copy.extracted.text, copy.extracted.date)
+
+
+def _of_session(path: Path, settings: Settings) -> Iterator[Kept]:
+    """The pages that a run read: as its session has them, else from the cache."""
+    from venus_edge.corpus.kept import Kept
+    from venus_edge.sessions.reading import read
+
+    for record in read(path):
+        if record.get("event") != "ToolReturned":
+            continue
+        for reading in record["result"]["readings"]:
+            page = reading.get("page")
+            if page:
+                yield Kept((page["url"], reading["url"]), page["title"], page["text"], page.get("date", ""))
+
+
+def pack_sessions(name: str, sessions: Iterable[Path], settings: Settings, progress: Progress | None = None) -> Report:
+    """A corpus of the pages that these runs read; further sessions may join it."""
+    from venus_edge.corpus.ledger import Ledger
+    from venus_edge.corpus.store import Writer
+    from venus_edge.corpus.writing import writing
+
+    path = path_of(name, settings)
+    with ExitStack() as stack:
+        stack.enter_context(writing(path))
+        writer = stack.enter_context(Writer(path))
+        ledger = Ledger(writer.connection)
+        with writer.batch():
+            known = {source.place for source in ledger.sources()}
+            for session in sessions:
+                if str(session.absolute()) not in known:
+                    ledger.add("session", str(session.absolute()), session.stem)
+        return _updated(writer, settings, stack, progress)
+
+
+# -- opening ----------------------------------------------------------------------------------------------------------
+
+
+class Joined:
+    """A corpus file and the archives that are read in place beside it."""
+
+    def __init__(self, places: Sequence[Opened]) -> None:
+        from venus_edge.corpus.shelf import Shelf
+
+        self._places = tuple(places)
+        self._shelf = Shelf(self._places)
+
+    def search(self, query: str, limit: int = 10) -> Found:
+        return self._shelf.search(query, limit)
+
+    def search_all(self, queries: Sequence[str], limit: int = 10) -> Sequence[Found]:
+        return self._shelf.search_all(queries, limit)
+
+    def open(self, url: str) -> Page | Failure:
+        return self._shelf.open(url)
+
+    def close(self) -> None:
+        for place in self._places:
+            place.close()
+
+
+def opened(file: Path, settings: Settings, note: Note, check: bool = True) -> Opened:
+    """A corpus file with its archives, or an archive by itself. An archive that cannot be read is said through `note`,
+    and the others stay usable. Raises CorpusError if nothing is left."""
+    from venus_edge.corpus.index import Corpus
+    from venus_edge.corpus.zim import Zim
+
+    if file.suffix.lower() in (".zim", ".zimaa"):
+        archive = Zim(file, _extractor())
+        if archive.note:
+            note(archive.note)
+        return archive
+    corpus: Corpus = Corpus(file, check=check)
+    archives: list[Zim] = []
+    for source in _sources(file):
+        if source.kind == "zim":
+            try:
+                archives.append(Zim(Path(source.place), _extractor(), source.name))
+            except CorpusError as error:
+                note(str(error))
+    for each in archives:
+        if each.note:
+            note(each.note)
+    if not archives:
+        return corpus
+    return Joined([*([corpus] if corpus.info().documents else []), *archives])

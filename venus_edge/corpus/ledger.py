@@ -1,0 +1,184 @@
+"""WHERE DOCUMENTS CAME FROM: the sources of a corpus, what was read of each, and how far the reading has come.
+
+In: rows. Out: rows. Everything is written in the batches of `store.Writer`, so that a document and the note that it was
+read are in the file together or not at all. What a source is and how it is read is not known here.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from venus_edge.corpus import address
+from venus_edge.corpus.store import check_version, connect, connect_to_read, translated
+
+_SOURCE = "id, kind, place, name, stamp, begun, pass, cursor"
+_LONGEST_WAY = 5  # redirects that lead one to the next
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """A source. `stamp` is that of the last whole pass, `begun` that of a pass which was not finished; `cursor` is how
+    far it came. `place` is "" for the folder of a corpus that is known by its folder."""
+
+    number: int
+    kind: str
+    place: str
+    name: str
+    stamp: str = ""
+    begun: str = ""
+    pass_: int = 0
+    cursor: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file or record as it was when it was read, and the document it became; with a `reason` it became none, and
+    `document` is the one that stands in its way, if it is that."""
+
+    size: int
+    mtime_ns: int
+    sha256: str
+    document: int
+    reason: str = ""
+
+
+class Ledger:
+    """The notes in the file of a corpus."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+
+    # -- sources
+
+    def sources(self) -> list[SourceRow]:
+        """All, in the order in which they were named."""
+        return [SourceRow(*row) for row in self._db.execute(f"SELECT {_SOURCE} FROM source ORDER BY id")]
+
+    def add(self, kind: str, place: str, name: str) -> SourceRow:
+        """A new source; where another has its name, it gets a number behind it."""
+        taken = {source.name for source in self.sources()}
+        free = next(each for n in range(1, len(taken) + 2) if (each := name if n == 1 else f"{name}-{n}") not in taken)
+        done = self._db.execute(
+            "INSERT INTO source (kind, place, name, stamp, begun, pass, cursor) VALUES (?, ?, ?, '', '', 0, 0)",
+            (kind, place, free),
+        )
+        return SourceRow(int(done.lastrowid or 0), kind, place, free)
+
+    def save(self, source: SourceRow) -> None:
+        self._db.execute(
+            "UPDATE source SET place = ?, stamp = ?, begun = ?, pass = ?, cursor = ? WHERE id = ?",
+            (source.place, source.stamp, source.begun, source.pass_, source.cursor, source.number),
+        )
+
+    def read_again(self, number: int) -> None:
+        """The next update reads this source whatever its stamp."""
+        self._db.execute("UPDATE source SET stamp = '', begun = '', cursor = 0 WHERE id = ?", (number,))
+
+    def drop_source(self, source: SourceRow) -> None:
+        self._db.execute("DELETE FROM redirect WHERE source = ?", (source.number,))
+        self._db.execute("DELETE FROM source WHERE id = ?", (source.number,))
+
+    # -- what was read
+
+    def file(self, source: int, path: str) -> tuple[FileRow, int] | None:
+        """What is known of a file, and the pass in which it was last seen."""
+        row = self._db.execute(
+            "SELECT size, mtime_ns, sha256, document, reason, pass FROM file WHERE source = ? AND path = ?",
+            (source, path),
+        ).fetchone()
+        return (FileRow(*row[:5]), int(row[5])) if row else None
+
+    def put(self, source: SourceRow, path: str, row: FileRow) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (source.number, path, row.size, row.mtime_ns, row.sha256, row.document, row.reason, source.pass_),
+        )
+
+    def drop(self, source: int, path: str) -> None:
+        self._db.execute("DELETE FROM file WHERE source = ? AND path = ?", (source, path))
+
+    def unseen(self, source: SourceRow, limit: int) -> list[tuple[str, FileRow]]:
+        """Some of the files that the present pass has not come upon."""
+        rows = self._db.execute(
+            "SELECT path, size, mtime_ns, sha256, document, reason FROM file WHERE source = ? AND pass <> ? LIMIT ?",
+            (source.number, source.pass_, limit),
+        )
+        return [(path, FileRow(*rest)) for path, *rest in rows]
+
+    def release(self, document: int) -> bool:
+        """Lets the files in whose way this document stood be read again; whether there were any."""
+        waiting = self._db.execute(
+            "SELECT DISTINCT source FROM file WHERE reason <> '' AND document = ?", (document,)
+        ).fetchall()
+        for (number,) in waiting:
+            self.read_again(number)
+        self._db.execute("DELETE FROM file WHERE reason <> '' AND document = ?", (document,))
+        return bool(waiting)
+
+    def skipped(self, limit: int = -1) -> Iterator[tuple[str, str, str]]:
+        """(source, path, reason) of what was read and is in the corpus with no document."""
+        yield from self._db.execute(
+            "SELECT name, path, reason FROM file JOIN source ON source.id = source WHERE reason <> ''"
+            " ORDER BY source, path LIMIT ?",
+            (limit,),
+        )
+
+    def counts(self, source: SourceRow) -> tuple[int, int]:
+        """How many files of a source became documents in its last pass, and how many did not."""
+        total, skipped = self._db.execute(
+            "SELECT count(*), ifnull(sum(reason <> ''), 0) FROM file WHERE source = ? AND pass = ?",
+            (source.number, source.pass_),
+        ).fetchone()
+        return total - skipped, skipped
+
+    # -- addresses that lead elsewhere
+
+    def redirect(self, source: SourceRow, url: str, target: str) -> None:
+        here, there = address.key(url), address.key(target)
+        if here != there:
+            self._db.execute("INSERT OR REPLACE INTO redirect VALUES (?, ?, ?)", (here, there, source.number))
+
+    def resolve(self) -> None:
+        """Gives every redirect whose end is in the corpus to the document there."""
+        for _ in range(_LONGEST_WAY):
+            done = self._db.execute(
+                "INSERT OR IGNORE INTO address (key, document) SELECT redirect.key, address.document"
+                " FROM redirect JOIN address ON address.key = redirect.target"
+                " WHERE NOT EXISTS (SELECT 1 FROM address AS there WHERE there.key = redirect.key)"
+            )
+            if done.rowcount <= 0:
+                return
+
+
+def export(index: Path, file: Path) -> None:
+    """Copies a corpus into a new file that tells nothing of this disk. Raises CorpusError, StorageError."""
+    with translated(file), closing(connect_to_read(index)) as reading:
+        reading.execute("VACUUM INTO ?", (str(file),))
+    with translated(file), closing(connect(file, "rw")) as copy:
+        copy.execute("UPDATE source SET place = ''")
+        copy.execute("PRAGMA journal_mode = DELETE")
+        copy.execute("VACUUM")  # what is overwritten is not left in the file
+
+
+def sources_of(index: Path) -> list[SourceRow]:
+    """The sources of a corpus, read beside whoever writes it. Raises CorpusError."""
+    with translated(index), closing(connect_to_read(index)) as reading:
+        check_version(reading, index)
+        return Ledger(reading).sources()
+
+
+def described(index: Path) -> list[tuple[SourceRow, int, int]]:
+    """The sources with how many documents each gave, and how much of it was left out."""
+    with translated(index), closing(connect_to_read(index)) as reading:
+        ledger = Ledger(reading)
+        return [(source, *ledger.counts(source)) for source in ledger.sources()]
+
+
+def left_out(index: Path, most: int) -> list[tuple[str, str, str]]:
+    """(source, path, reason) of what became no document."""
+    with translated(index), closing(connect_to_read(index)) as reading:
+        return list(Ledger(reading).skipped(most))

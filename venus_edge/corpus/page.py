@@ -1,0 +1,166 @@
+"""BYTES OF A FILE OR RESPONSE -> A DOCUMENT with its addresses, or the reason why it has none. Opens nothing.
+
+Markdown and plain text are read here, with what their front matter says; everything else by `extract`, which runtime
+gives (the one of `sources`: HTML, PDF, office documents, EPUB). A page saved from the web names its own address.
+"""
+
+from __future__ import annotations
+
+import codecs
+import html
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Protocol
+from urllib.parse import urljoin
+
+from venus_edge.corpus import address
+from venus_edge.corpus.store import Document
+from venus_edge.values import Failure
+
+LARGEST = 20_000_000  # bytes that are read
+TEXT = frozenset((".md", ".markdown", ".txt", ".text", ".rst", ".org"))
+PAGES = frozenset(
+    (".html", ".htm", ".xhtml", ".xml", ".json", ".csv", ".tsv", ".pdf", ".epub", ".docx", ".pptx", ".xlsx")
+) | frozenset((".odt", ".odp", ".ods", ".doc", ".xls", ".ppt", ".rtf"))
+
+
+class Extracted(Protocol):
+    """What an extractor makes of a page."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def date(self) -> str: ...
+
+
+Extract = Callable[[bytes, str, str], Extracted | Failure]  # body, address, content type
+
+_TAG = re.compile(r"<(link|meta)\b([^>]{1,2000})>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"""([a-zA-Z:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+_SAVED = re.compile(r"<!--\s*saved from url=\(\d+\)(\S+?)\s*-->", re.IGNORECASE)
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_FIELD = re.compile(r"^([A-Za-z_-]+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$|^(\S.*)\n(?:={3,}|-{3,})[ \t]*$", re.MULTILINE)
+_LINK = re.compile(r"(?<=\]\()(?![a-zA-Z][a-zA-Z0-9+.-]*:|[#/])([^()\s]+)(?=[)\s])")
+_HEAD = 65_536  # bytes of a page in which its addresses are looked for
+
+
+def of_file(body: bytes, path: str, own: str, extract: Extract) -> Document | str:
+    """The document of a file at `path`, whose address is `own` unless it names another."""
+    name = PurePosixPath(path)
+    suffix = name.suffix.lower()
+    if not body.strip():
+        return "it is empty"
+    if suffix in TEXT:
+        made: Document | str = "it is not text" if _is_binary(body) else _from_text(decode(body), own)
+    elif suffix in (".html", ".htm", ".xhtml"):
+        named = [] if _is_binary(body) else addresses_in(body)
+        made = "it is not text" if _is_binary(body) else from_page(body, [*named, own], extract)
+    else:
+        made = from_page(body, [own], extract)
+    return _titled(made, name.stem.replace("_", " ").strip())
+
+
+def _titled(made: Document | str, otherwise: str) -> Document | str:
+    if isinstance(made, str):
+        return made
+    if not made.text.strip():
+        return "it has no text"
+    return replace(made, title=" ".join((made.title or otherwise).split()))
+
+
+def from_page(body: bytes, urls: Sequence[str], extract: Extract, content_type: str = "") -> Document | str:
+    """The document of a page that is known by all of these addresses."""
+    page = extract(body, urls[0], content_type)
+    if isinstance(page, Failure):
+        return page.detail
+    text = page.text.encode("utf-8", "replace").decode()
+    if not text.strip():
+        return "it has no text"
+    return Document(urls[0], " ".join(page.title.split()), text, page.date, tuple(dict.fromkeys(urls[1:])))
+
+
+def addresses_in(body: bytes) -> list[str]:
+    """The web addresses that a page names as its own: canonical, og:url, where it was saved from."""
+    head = decode(body[:_HEAD], cut=len(body) > _HEAD)
+    named: dict[str, str] = {}
+    for tag in _TAG.finditer(head):
+        fields = {m[1].lower(): html.unescape(m[2] or m[3] or m[4] or "") for m in _ATTRIBUTE.finditer(tag[2])}
+        if "canonical" in fields.get("rel", "").lower().split():
+            named.setdefault("canonical", fields.get("href", ""))
+        elif fields.get("property", fields.get("name", "")).lower() == "og:url":
+            named.setdefault("og:url", fields.get("content", ""))
+    saved = _SAVED.search(head)
+    found = (named.get("canonical", ""), named.get("og:url", ""), saved[1] if saved else "")
+    return list(dict.fromkeys(url.strip() for url in found if is_web(url)))
+
+
+def is_web(url: str) -> bool:
+    return url.strip().lower().startswith(("http://", "https://")) and bool(address.host(url.strip()))
+
+
+def _from_text(text: str, own: str) -> Document:
+    """Markdown or plain text; a front matter may name its address, title and date."""
+    front = _FRONT_MATTER.match(text)
+    fields = {name.lower(): _unquoted(value) for name, value in _FIELD.findall(front[1])} if front else {}
+    body = text[front.end() :] if front else text
+    heading = _HEADING.search(body[:4_000])
+    first = next((line.strip() for line in body.splitlines() if line.strip()), "")
+    title = fields.get("title") or (heading[1] or heading[2] if heading else "") or (first if len(first) <= 100 else "")
+    named = [url for url in (fields.get(n, "") for n in ("url", "canonical", "source", "link")) if is_web(url)]
+    addresses = [*dict.fromkeys(named), own]
+    return Document(addresses[0], title, _linked(body.strip(), own), fields.get("date", "")[:10], tuple(addresses[1:]))
+
+
+def _linked(text: str, own: str) -> str:
+    """Links to files beside this one, with the addresses under which those are in the corpus."""
+    base = "http://x/" + own.removeprefix("file:")
+    return _LINK.sub(lambda link: "file:" + urljoin(base, link[1]).removeprefix("http://x/"), text)
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
+
+
+# -- bytes -> text ----------------------------------------------------------------------------------------------------
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def _is_binary(body: bytes) -> bool:
+    """NUL bytes without a mark that explains them."""
+    return b"\0" in body[:8_192] and not body.startswith(tuple(mark for mark, _ in _MARKS))
+
+
+def decode(body: bytes, cut: bool = False) -> str:
+    """By its mark, as UTF-8, as GB18030 where that reads as Chinese, else as windows-1252. `cut`: the end may be the
+    middle of a character."""
+    for mark, codec in _MARKS:
+        if body.startswith(mark):
+            return _newlines(body.decode(codec, "replace"))
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(body, final=not cut)
+    except UnicodeDecodeError:
+        text = _chinese(body) or body.decode("cp1252", "replace")
+    return _newlines(text)
+
+
+def _chinese(body: bytes) -> str:
+    """The body as GB18030, "" unless its high bytes stand in pairs: accents of Latin letters stand alone."""
+    paired = sum(len(run) for run in re.findall(rb"[\x80-\xff]{2,}", body))
+    text = body.decode("gb18030", "replace")
+    return text if paired >= 0.8 * sum(byte > 0x7F for byte in body) and "\ufffd" not in text[:-1] else ""
+
+
+def _newlines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
