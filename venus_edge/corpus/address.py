@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 _WEB = re.compile(r"^(?:https?:)?/*([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE)
@@ -37,6 +38,7 @@ def keys(url: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((key(bare), key(bare.rstrip(_MARKS_AFTER)))))
 
 
+@lru_cache(maxsize=256)  # of one document it is asked three times
 def key(url: str) -> str:
     """What all variants of an address have in common: no scheme, www, port, fragment, last slash or escape."""
     if _ZIM.match(url):

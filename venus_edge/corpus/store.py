@@ -55,6 +55,7 @@ CREATE VIRTUAL TABLE words USING fts5 (title, body, content='', tokenize="{_TOKE
 CREATE VIRTUAL TABLE names USING fts5 (title, address, content='', tokenize="{_TOKENIZER}");
 INSERT INTO words (words, rank) VALUES ('rank', 'bm25(2.0, 1.0)');
 INSERT INTO words (words, rank) VALUES ('hashsize', 8000000);
+INSERT INTO words (words, rank) VALUES ('automerge', 16);
 INSERT INTO meta VALUES ('terms', '{terms.VERSION}');
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA};
