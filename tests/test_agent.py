@@ -198,7 +198,7 @@ def test_the_turn_limit_asks_for_the_answer_in_place_of_the_last_tool_reply(
         ),
         kept(last),
     )
-    assert [e for e in events if isinstance(e, LimitReached)] == [LimitReached(2, "turns", 1)]
+    assert [(e.turn, e.limit, e.gone) for e in events if isinstance(e, LimitReached)] == [(2, "turns", 1)]
     assert (result.termination, result.prediction, len(tools.calls)) == (termination, said, 2)
 
 
@@ -212,13 +212,13 @@ def test_the_token_limit_asks_for_the_answer_after_the_turn_that_passed_it(last:
         "You have reached the maximum context length. Based on the information and knowledge you have gathered, please "
         "provide the entire final answer in `<answer></answer>` tags now."
     )
-    assert [e for e in events if isinstance(e, LimitReached)] == [LimitReached(1, "tokens", 1)]
+    assert [(e.turn, e.limit, e.gone) for e in events if isinstance(e, LimitReached)] == [(1, "tokens", 1)]
     assert result.termination == termination
 
 
 def test_the_time_limit_asks_for_the_answer_and_is_named_timeout() -> None:
     result, events, _, _ = play([search("a"), search("b"), ANSWER], Limits(seconds=50), tool_seconds=30)
-    assert [e for e in events if isinstance(e, LimitReached)] == [LimitReached(2, "time", 1)]
+    assert [(e.turn, e.limit, e.gone) for e in events if isinstance(e, LimitReached)] == [(2, "time", 1)]
     assert result.messages[4:] == (kept(search("b")), told(prompt.TIME_LIMIT_TEXT), kept(ANSWER))
     assert (result.termination, result.prediction, result.elapsed_seconds) == ("timeout", "1916", 60)
 
@@ -526,7 +526,7 @@ def test_asked_for_in_the_middle_of_a_turn_the_answer_comes_and_the_turn_leaves_
     long = search("b", "乙 " + rambling(200))
     result, events, engine = hurried([search("a"), long, ANSWER], is_thinking_of("乙"))
     assert dropped(events) == [(2, 1, "answer now")]
-    assert [event for event in events if isinstance(event, LimitReached)] == [LimitReached(2, "asked")]
+    assert [(e.turn, e.limit, e.gone) for e in events if isinstance(e, LimitReached)] == [(2, "asked", 0)]
     assert result.messages[2:] == (
         kept(search("a")),
         told("hits for a"),

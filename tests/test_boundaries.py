@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EVERYTHING = {
     "values", "errors", "abreast", "protocol", "guards", "window", "terms", "engine", "tools", "sources", "corpus",
     "events", "state", "agent", "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime",
-    "corpora", "demo", "fit", "cli",
+    "corpora", "recorded", "replay", "demo", "fit", "cli",
 }  # fmt: skip
 
 MAY_IMPORT = {
@@ -39,13 +39,14 @@ MAY_IMPORT = {
     "config": {"settings", "errors", "values"},
     "demo": set(),
     "corpora": {"corpus", "sources", "sessions", "settings", "errors", "values"},  # what corpora are made of: all kinds
-    "recorded": {"config", "hub", "agent", "engine", "events", "registry", "sessions", "settings"},
+    "replay": {"values", "errors", "protocol", "window", "events", "state", "engine", "tools", "agent"},
+    "recorded": {"config", "hub", "agent", "engine", "errors", "events", "guards", "registry", "sessions", "settings"},
     "runtime": EVERYTHING - {"cli"},
     "fit.planner": {"values"},
     "fit": {"engine", "errors", "config", "registry", "hub", "settings", "protocol", "values"},
     "fit.doctor": EVERYTHING - {"cli"},
     "cli": {"fit", "sessions", "registry", "hub", "config", "settings", "demo", "errors", "events", "values", "report"}
-    | {"runtime", "corpora", "corpus", "recorded"},
+    | {"runtime", "corpora", "corpus", "recorded", "replay"},
     "venus_convert": {"registry", "errors"},
 }
 

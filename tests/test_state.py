@@ -147,7 +147,7 @@ def test_the_time_that_a_run_took_before_counts() -> None:
     whole = [event for event, _ in played(agent, agent.run(QUESTION))]
     again, _ = story.agent(2, spent=7.0)
     rest = list(again.resume(QUESTION, whole[:8], 101.0))
-    assert [event for event in rest if isinstance(event, LimitReached)] == [LimitReached(2, "time", 1)]
+    assert [(e.turn, e.limit, e.gone) for e in rest if isinstance(e, LimitReached)] == [(2, "time", 1)]
     assert isinstance(rest[-1], Finished)
     assert (rest[-1].result.termination, rest[-1].result.elapsed_seconds) == ("timeout", 101.0)
 

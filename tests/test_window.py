@@ -36,7 +36,7 @@ def test_the_oldest_replies_go_until_the_prompt_is_down_to_half() -> None:
     messages, calls = conversation(*searches(10))
     folds = window.fold(messages, calls, used=10_100, most=10_000, count=len)
     line = "The search results for q0 were left out here to save room (1,000 tokens)."
-    assert folds[0] == Fold(3, SearchCall(("q0",)), 1_000, line)
+    assert folds[0] == Fold(3, SearchCall(("q0",)), 1_000, line, len(line))
     assert places(folds) == [3, 5, 7, 9, 11, 13]
     assert 10_100 - sum(fold.tokens - len(fold.text) for fold in folds) <= 5_000
 

@@ -201,13 +201,13 @@ class Agent:
         prompt and question never."""
         with self._lock:
             self._answering = True
-        state = run.state
+        state, before = run.state, len(run.prompt)
         gone = 1 if len(state.messages) > 2 and limit != "asked" else 0
         while True:
             told = state.told(limit, gone)
             run.prompt = self._tokens(told)
             if len(told) == 3 or self._room(run, final=True):
-                return run.said(LimitReached(state.begun, limit, gone))
+                return run.said(LimitReached(state.begun, limit, gone, before))
             gone += 1
 
     def _turn(self, run: _Run) -> Generator[Event, None, None]:

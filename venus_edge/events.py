@@ -119,12 +119,13 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class LimitReached:
-    """A limit ends the research, or the person ("asked"): the final answer is asked for now. The last `gone` messages
-    gave way to the limit's."""
+    """A limit ends the research, or the person ("asked"): the final answer is asked for now. The prompt had `tokens`;
+    its last `gone` messages gave way to the limit's."""
 
     turn: int
     limit: LimitKind
     gone: int = 0
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,10 @@ from typing import Any
 
 from venus_edge import config, hub
 from venus_edge.agent import Config
-from venus_edge.engine import Engine, snapshot
+from venus_edge.engine import Engine, Sampling, snapshot
+from venus_edge.errors import StorageError
 from venus_edge.events import RunStarted
+from venus_edge.guards import Limits
 from venus_edge.registry import ModelSpec
 from venus_edge.sessions.reading import Session
 from venus_edge.settings import Settings
@@ -65,7 +67,8 @@ def _kv(engine: Engine) -> str:
 def _absolute(settings: Settings, spec: ModelSpec) -> Settings:
     """The same from every directory."""
     model = spec.file if spec.file and spec.name != settings.model else settings.model
-    return replace(settings, model=model, corpus=tuple(path.expanduser().absolute() for path in settings.corpus))
+    places = (path.expanduser().absolute() if path.expanduser().exists() else path for path in settings.corpus)
+    return replace(settings, model=model, corpus=tuple(places))
 
 
 # -- and back ---------------------------------------------------------------------------------------------------------
@@ -85,6 +88,22 @@ def settings_of(session: Session) -> Settings:
         kv_type=str(played_by.get("kv_type", "")) or found.kv_type,
         date=str(played_by.get("date", "")) or found.date,
     )
+
+
+def config_of(session: Session) -> Config:
+    """What the session's run was played by, with the packaged template. Raises StorageError where that is not there."""
+    played_by = _group(session.started, "played_by")
+    policy = played_by.get("context_policy")
+    try:
+        return Config(
+            today_of(session),
+            Sampling(**played_by["sampling"]),
+            Limits(**played_by["limits"]),
+            grammar=bool(played_by["grammar"]),
+            context_policy=policy if policy in ("answer", "fold") else None,
+        )
+    except (KeyError, TypeError) as error:
+        raise StorageError(f"session {session.path.stem} does not say what it was played by: {error}") from error
 
 
 def today_of(session: Session) -> date:

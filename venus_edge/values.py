@@ -186,12 +186,13 @@ class ToolResult:
 @dataclass(frozen=True, slots=True)
 class Fold:
     """A tool reply that gave way to one line: which message it was, the call it answered, the tokens it had, and the
-    `text` that stands in its place (without the tool_response tags)."""
+    `text` that stands in its place (without the tool_response tags), of which `left` tokens are left."""
 
     message: int
     call: ToolCall
     tokens: int
     text: str
+    left: int = 0
 
 
 # -- what a run comes to ----------------------------------------------------------------------------------------------

@@ -49,10 +49,10 @@ def fold(
         reply = said(messages[place])
         tokens = count(reply)
         line = folded_text(calls[place], tokens)
-        saved = tokens - count(line)
-        if saved > 0:
-            folds.append(Fold(place, calls[place], tokens, line))
-            freed += saved
+        left = count(line)
+        if left < tokens:
+            folds.append(Fold(place, calls[place], tokens, line, left))
+            freed += tokens - left
     return tuple(folds) if used - freed <= most * 3 // 4 else ()
 
 

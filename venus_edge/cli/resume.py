@@ -40,6 +40,10 @@ def resume(ctx: click.Context, session: str | None, anyway: bool, as_json: bool,
         kept = load(file)
         if not kept.can_go_on:
             raise UsageError(f"session {file.stem} is over ({kept.ending}); venus-edge sessions show {file.stem}")
+        if of := kept.started.settings.get("replay_of"):
+            raise UsageError(
+                f"session {file.stem} replays {of}, from its beginning only: venus-edge sessions replay {of}"
+            )
         runtime.standing(kept)  # what was edited is said before a model is loaded for nothing
         watch = stack.enter_context(keys.Watch())
         ready = stack.enter_context(runtime.prepare(recorded.settings_of(kept), view.note, kept.traffic))

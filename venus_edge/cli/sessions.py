@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from venus_edge.cli.replay import replay
 from venus_edge.cli.resume import resume
 from venus_edge.cli.text import clean
 from venus_edge.errors import StorageError, UsageError
@@ -116,6 +117,7 @@ def export(session: str | None, kind: str, out: str | None) -> None:
 
 
 sessions.add_command(resume)
+sessions.add_command(replay)
 
 
 def _found(named: str | None) -> Path:

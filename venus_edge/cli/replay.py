@@ -1,0 +1,105 @@
+"""`venus-edge sessions replay`: a session played again from its record, or its tools for a model that answers anew."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from venus_edge.cli.text import clean
+from venus_edge.errors import VenusError
+from venus_edge.settings import Directories
+
+if TYPE_CHECKING:
+    from venus_edge.sessions.reading import Session
+    from venus_edge.settings import Settings
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.option("-m", "--model", metavar="NAME|FILE", help="Let this model answer anew; only the tools are replayed.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("-q", "--quiet", is_flag=True, help="No live view.")
+@click.pass_context
+def replay(ctx: click.Context, session: str | None, model: str | None, as_json: bool, quiet: bool) -> None:
+    """Play SESSION again, without its model and the network: exit code 1 if a turn comes out otherwise than it did.
+
+    \b
+    venus-edge sessions replay
+    venus-edge sessions replay 20260301-123000 --model ./DR-Venus-4B-RL-Q8_0.gguf
+    """
+    from venus_edge.sessions.reading import load
+    from venus_edge.sessions.summary import find
+
+    kept = load(find(Directories.from_environment().sessions, session))
+    if model is not None:
+        ctx.exit(_anew(kept, model, as_json, quiet))
+    ctx.exit(_again(kept, as_json))
+
+
+def _again(kept: Session, as_json: bool) -> int:
+    """The loop on the record: prints the differences."""
+    from venus_edge import recorded, runtime
+    from venus_edge.replay import replay as played
+
+    turns = runtime.standing(kept).done
+    found = played(kept.started, kept.events, recorded.config_of(kept))
+    gone = _changed_pages(kept)
+    if as_json:
+        differences = [asdict(difference) for difference in found]
+        click.echo(json.dumps({"id": kept.path.stem, "turns": turns, "differences": differences, "pages": gone}))
+        return 1 if found else 0
+    for line in gone:
+        click.echo(clean(line), err=True)
+    for difference in found:
+        click.echo(clean(str(difference)))
+    told = f"{len(found)} of {turns} turns are not as they were" if found else f"{turns} turns, all as they were"
+    click.echo(f"{kept.path.stem}: {told}")
+    return 1 if found else 0
+
+
+def _changed_pages(kept: Session) -> list[str]:
+    from venus_edge import recorded, runtime
+
+    try:
+        return list(runtime.changed_pages(kept, recorded.settings_of(kept)))
+    except VenusError as error:
+        return [f"whether its pages are still here cannot be told: {error}"]
+
+
+def _anew(kept: Session, model: str, as_json: bool, quiet: bool) -> int:
+    """Another model on the recorded tools: a session of its own."""
+    from venus_edge import recorded, runtime
+    from venus_edge.cli import keys, play
+    from venus_edge.replay import Cassette
+    from venus_edge.sessions.journal import Journal
+
+    settings, question = _for(recorded.settings_of(kept), model), kept.started.question
+    view, cassette = play.view_of(quiet), Cassette.of(kept.events)
+    with contextlib.ExitStack() as stack:
+        watch = stack.enter_context(keys.Watch())
+        ready = stack.enter_context(runtime.prepare(settings, view.note, cassette=cassette))
+        ready = replace(ready, recorded={**ready.recorded, "replay_of": kept.path.stem})
+        watch.answer, view.hint = ready.agent.answer_now, watch.hint
+        journal = Journal.create(settings.directories.sessions, question, datetime.now().astimezone())
+        outcome = play.play(ready, journal, ready.events(question, str(journal.path)), view)
+        play.tell(outcome, ready, as_json)
+    _tell_missed(cassette.missed)
+    return play.exit_code(outcome)
+
+
+def _for(settings: Settings, model: str) -> Settings:
+    """The session's settings for another model: its own window and KV types, in this process, and nothing to fetch."""
+    here = Path(model).expanduser()
+    named = str(here.absolute()) if here.is_file() else model
+    return replace(settings, model=named, engine="", n_ctx=None, kv_type=None, offline=True, corpus=(), search="auto")
+
+
+def _tell_missed(missed: list[str]) -> None:
+    if missed:
+        click.echo(clean(f"Not in the record ({len(missed)}): {'; '.join(dict.fromkeys(missed))}"[:500]), err=True)
