@@ -48,6 +48,8 @@ def locate(spec: ModelSpec, models_dir: Path, quant: str | None = None) -> Path:
         path = PACKAGE / spec.file  # an absolute path stays what it is
         if os.path.lexists(path):  # what else it may be than a file is said by whoever reads it
             return path
+        if spec.sha256:  # one that was added
+            raise ModelError(f"{path} is not there: put it back, or forget it: venus-edge models rm {spec.name}")
         raise ModelError(f"{path} is not there: give --model the path of a .gguf file, or try: venus-edge run --demo")
     found = here(spec, models_dir)
     if found:
@@ -223,12 +225,13 @@ def told(passed: Gate) -> list[str]:
     ]
 
 
-def listing(repo: str, revision: str = "", passing: Gate | None = None) -> Listing:
-    """What a repository holds, at a commit, branch or tag. Raises ModelError in one line for whatever failed."""
+def listing(repo: str, revision: str = "", passing: Gate | None = None, otherwise: str = "") -> Listing:
+    """What a repository holds, at a commit, branch or tag. Raises ModelError in one line for whatever failed;
+    `otherwise` is what to do where the repository is not there."""
     _quiet()
     from huggingface_hub import HfApi
 
-    with _translated(repo), _through(passing or gate(), "list of files"):
+    with _translated(repo, otherwise), _through(passing or gate(), "list of files"):
         info = HfApi(endpoint=_endpoint()).model_info(repo, revision=revision or None, files_metadata=True, timeout=20)
     siblings = info.siblings or []
     files = tuple(
@@ -532,7 +535,7 @@ def _size(path: Path) -> int:
 
 
 @contextmanager
-def _translated(repo: str) -> Iterator[None]:
+def _translated(repo: str, otherwise: str = "") -> Iterator[None]:
     """The errors of the hub's client and of the disk, as ours: one line that says what to do."""
     import httpx2
     from huggingface_hub import errors
@@ -548,7 +551,7 @@ def _translated(repo: str) -> Iterator[None]:
     except errors.HFValidationError as error:
         raise ModelError(f"{repo!r} is not the name of a repository (owner/name)") from error
     except errors.HfHubHTTPError as error:
-        raise ModelError(_refused(repo, error.response)) from error
+        raise ModelError(_refused(repo, error.response, otherwise)) from error
     except httpx2.HTTPError as error:
         raise ModelError(
             f"{_shown(_endpoint())} cannot be reached ({_reason(error)}): check the network, the proxy and HF_ENDPOINT"
@@ -557,14 +560,15 @@ def _translated(repo: str) -> Iterator[None]:
         raise StorageError(_disk(error)) from error
 
 
-def _refused(repo: str, response: Any) -> str:
+def _refused(repo: str, response: Any, otherwise: str) -> str:
     status, page = int(response.status_code), f"{_shown(_endpoint())}/{repo}"
+    instead = f"; {otherwise}" if otherwise else ""
     if status == 403 or response.headers.get("X-Error-Code") == "GatedRepo":
         return f"{repo} is gated (HTTP {status}): accept its terms at {page}, then set HF_TOKEN"
     if status == 401:
-        return f"{repo} is private, or not there, or HF_TOKEN is not valid (HTTP 401): see {page}"
+        return f"{repo} is private, or not there, or HF_TOKEN is not valid (HTTP 401): see {page}{instead}"
     if status == 404:
-        return f"{repo} is not on the hub, or not this file of it (HTTP 404): see {page}"
+        return f"{repo} is not on the hub, or not this file of it (HTTP 404): see {page}{instead}"
     if status == 429:
         after = str(response.headers.get("Retry-After", ""))
         when = f"in {after} s" if after.isdigit() else "in some minutes"

@@ -15,6 +15,8 @@ from tests.support.loopback_hub import LoopbackHub, serving
 from venus_edge import registry
 from venus_edge.cli.app import cli
 from venus_edge.cli.models import meter_line, offer_line
+from venus_edge.engine import devices
+from venus_edge.engine.offload import Build, Sign
 from venus_edge.fit import header, machine, planner
 from venus_edge.hub import Progress
 
@@ -79,6 +81,16 @@ def test_what_a_script_wants_is_one_json_object(
     assert (shown["gguf_repo"], shown["files"][0]["path"]) == (SPEC.gguf_repo, pulled["path"])
     added = json.loads(invoke("models", "add", str(model_file), "--name", "mine", "--json").stdout)
     assert (added["name"], added["dialect"], added["path"]) == ("mine", "sft", str(model_file))
+
+
+def test_where_there_is_no_such_repository_the_line_that_converts_is_told(served: LoopbackHub) -> None:
+    for status in (401, 404):
+        served.refuse = {"^/api/": (status, {"X-Error-Code": "RepoNotFound"})}
+        said = invoke("models", "pull", "dr-venus-4b-sft").stderr.splitlines()[-1]
+        assert f"(HTTP {status})" in said
+        assert said.endswith("; venus-edge models pull dr-venus-4b-sft --convert makes it of its checkpoint")
+    served.refuse = {"^/api/": (403, {})}
+    assert "--convert" not in invoke("models", "pull", "dr-venus-4b-sft").output
 
 
 def test_a_quantization_can_be_named(served: LoopbackHub) -> None:
@@ -173,9 +185,26 @@ def test_a_file_of_ones_own_is_added_checked_and_forgotten(
     assert (spec.file, spec.dialect, spec.n_ctx_train) == (str(model_file), "sft", 8_192)
     assert "sha256  ok" in invoke("models", "verify", "mine").output
     assert "there is a model mine already" in invoke("models", "add", str(model_file), "--name", "mine").output
+    moved = model_file.rename(tmp_path / "moved.gguf")
+    assert f"missing: {model_file}; to forget it: venus-edge models rm mine" in invoke("models", "list").output
+    assert "put it back, or forget it: venus-edge models rm mine" in invoke("models", "verify", "mine").output
+    moved.rename(model_file)
     assert "its file stays" in invoke("models", "rm", "mine").output
     assert "mine" not in registry.load(tmp_path / "config")
+    assert f"{model_file} was not added: remove the file itself" in invoke("models", "rm", str(model_file)).output
     assert model_file.is_file()
+
+
+def test_a_file_with_a_chinese_name_is_added_under_it(
+    model_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VENUS_CONFIG_DIR", str(tmp_path / "config"))
+    path = model_file.rename(tmp_path / "我的 模型.gguf")
+    assert invoke("models", "add", str(path)).exit_code == 0
+    assert invoke("models", "path", "我的-模型").stdout.strip() == str(path)
+    assert invoke("models", "rm", "我的-模型").exit_code == 0
+    for name in ("", "../x", "-x", "a b", "a]b", "。"):
+        assert "is no name for a model" in invoke("models", "add", str(path), f"--name={name}").output or not name
 
 
 @pytest.mark.parametrize(
@@ -272,6 +301,27 @@ def test_a_plan_for_a_described_machine_is_a_table_or_json() -> None:
     assert "Window    24,576 tokens" in invoke("plan", "--memory", "8G").output
     record = json.loads(invoke("plan", "--memory", "16G", "--gpu-memory", "8G", "--json").output)
     assert (record["n_ctx"], record["gpu_layers"], record["fits"]) == (49_152, 37, True)
+
+
+def test_a_plan_is_for_the_quantization_that_was_named_or_says_which_are_known(model_file: Path) -> None:
+    described = ("plan", "--memory", "32G", "--gpu-memory", "24G")
+    assert "dr-venus-4b-rl, BF16" in invoke(*described, "--model", "dr-venus-4b-rl", "--quant", "BF16").output
+    assert "known: Q3_K_S, Q4_K_S, Q4_K_M," in invoke(*described, "--quant", "Q9").output
+    assert "is F32, not Q8_0: leave --quant out" in invoke("plan", "-m", str(model_file), "--quant", "Q8_0").output
+
+
+def test_a_machine_that_is_described_cannot_be_measured() -> None:
+    result = invoke("plan", "--memory", "8G", "--time")
+    assert (result.exit_code, "give --time alone" in result.output) == (2, True)
+
+
+def test_layers_without_a_gpu_are_told_with_the_command_that_gets_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "build", lambda: Build(("CPU",)))
+    monkeypatch.setattr(devices, "sign", lambda: Sign("NVIDIA", "CUDA"))
+    for flags in ((), ("--gpu-layers", "all")):
+        (line,) = (line for line in invoke("plan", "-m", "venus-tiny", *flags).output.splitlines() if "Note" in line)
+        assert 'cannot use the NVIDIA GPU, so the CPU computes; for one that can: CMAKE_ARGS="-DGGML_CUDA=on"' in line
+    assert "Note" not in invoke("plan", "-m", "venus-tiny", "--gpu-layers", "0").output
 
 
 def test_an_apple_is_described_by_its_memory_alone() -> None:

@@ -121,6 +121,11 @@ def test_a_gpu_that_the_build_lacks_is_the_exact_command_that_gets_it(sign: Sign
     assert decide(NONE, sign, system, n_gpu_layers=-1).notes == (line,)
 
 
+def test_a_gpu_that_nobody_spoke_of_is_told_where_another_build_would_use_it() -> None:
+    assert offload.unused(NONE, RTX, "linux") == decide(NONE, RTX, n_gpu_layers=-1).notes[0]
+    assert (offload.unused(NONE, None, "linux"), offload.unused(NO_CARD, RTX, "linux")) == ("", "")
+
+
 def test_no_command_names_the_options_of_old() -> None:
     for option, system in itertools.product(("CUDA", "METAL", "VULKAN"), ("linux", "darwin", "win32")):
         assert "CUBLAS" not in offload.install(option, system)

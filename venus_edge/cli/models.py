@@ -39,20 +39,20 @@ def list_(as_json: bool) -> None:
     from venus_edge import hub, registry
 
     directories = Directories.from_environment()
-    rows = []
+    rows, lacking = [], []
     for spec in registry.load(directories.config).values():
         found = hub.here(spec, directories.models)
         path = str(hub.best(found, spec.quant)) if found else ""
         rows.append(
             {"name": spec.name, "title": spec.title, "dialect": spec.dialect, "shipped": bool(spec.file), "path": path}
         )
+        lacking.append(_lacking(spec))
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
-    for row in rows:
-        here = row["path"] or ("missing" if row["shipped"] else f"not here: venus-edge models pull {row['name']}")
+    for row, otherwise in zip(rows, lacking, strict=True):
         click.echo(f"{row['name']:<16} {row['title']}")
-        click.echo(f"{'':<16} {here}")
+        click.echo(f"{'':<16} {row['path'] or otherwise}")
 
 
 @models.command()
@@ -112,7 +112,8 @@ def _fetched(spec: ModelSpec, quant: str, convert: bool, passing: Gate) -> Path:
 
     if convert or not spec.gguf_repo:
         return _convert(spec, _wanted(spec, quant, {}), passing)
-    found = hub.listing(spec.gguf_repo, passing=passing)
+    converted = f"venus-edge models pull {spec.name} --convert makes it of its checkpoint" if spec.repo else ""
+    found = hub.listing(spec.gguf_repo, passing=passing, otherwise=converted)
     sizes = hub.quants(found)
     wanted = _wanted(spec, quant, sizes)
     if not sizes:
@@ -284,14 +285,17 @@ def verify(name: str, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def rm(name: str, yes: bool) -> None:
     """Remove the files of model NAME from this machine, or the entry of a file that you added (the file stays)."""
-    from venus_edge import hub
+    from venus_edge import hub, registry
     from venus_edge.fit import card
 
     directories = Directories.from_environment()
     spec = _spec(name)
     if spec.file:
         if not card.forget(directories.config, spec.name):
-            raise ModelError(f"model {name} ships with the package")
+            shipped = name in registry.load()
+            raise ModelError(
+                f"model {name} ships with the package" if shipped else f"{name} was not added: remove the file itself"
+            )
         click.echo(f"forgotten: {name}; its file stays: {spec.file}")
         return
     paths = hub.here(spec, directories.models)
@@ -338,7 +342,14 @@ def show(name: str, as_json: bool) -> None:
         for line in card.lines(header.read(file)):
             click.echo(f"  {line}")
     if not found:
-        click.echo(f"not here: venus-edge models pull {spec.name}" if spec.gguf_repo else f"missing: {spec.file}")
+        click.echo(_lacking(spec))
+
+
+def _lacking(spec: ModelSpec) -> str:
+    """What to do about a model whose file is not here."""
+    if not spec.file:
+        return f"not here: venus-edge models pull {spec.name}"
+    return f"missing: {spec.file}" + (f"; to forget it: venus-edge models rm {spec.name}" if spec.sha256 else "")
 
 
 def _spec(name: str) -> ModelSpec:

@@ -58,6 +58,9 @@ def plan(
     if ladder:
         click.echo(planner.ladder())
         return
+    here = memory is None and gpu_memory is None and not apple
+    if timed and not here:
+        raise UsageError("the speed of a machine that is described cannot be measured: give --time alone")
     settings = configured(given)
     check(settings)
     spec = runtime.spec_of(settings)
@@ -68,13 +71,13 @@ def plan(
     runtime.check_cards(settings, machine)
     wishes = runtime.wishes(spec, settings)
     chosen = planner.plan(model, machine, replace(wishes, quant=quant))
-    here = memory is None and gpu_memory is None and not apple and chosen.fits
-    found = _speed(spec, settings, chosen, timed) if here else None
+    found = _speed(spec, settings, chosen, timed) if here and chosen.fits else None
     took = None if found is None else runtime.estimate(found, spec, chosen.n_ctx)
     if as_json:
         click.echo(json.dumps({**_record(chosen, machine), "speed": _fields(found), "estimate": _fields(took)}))
     else:
-        click.echo("\n".join((_table(chosen, machine), *_time(found, took, here))))
+        unused = runtime.unused_gpu(settings, chosen) if here and chosen.fits else ""
+        click.echo("\n".join((_table(chosen, machine, unused), *_time(found, took, here and chosen.fits))))
     if not chosen.fits:
         raise SystemExit(1)
 
@@ -126,8 +129,16 @@ def _model(spec: ModelSpec, settings: Settings, quant: str | None) -> Model:
     except ModelError:
         if spec.file:
             raise
-        return planner.known(spec.name)
-    return header.model(header.read(path))
+    else:
+        read = header.read(path)
+        if quant is None or quant in (read.quant, hub.quant_of(path.name)):
+            return header.model(read)
+        if spec.file:
+            raise UsageError(f"{path} is {read.quant}, not {quant}: leave --quant out, or plan for a --model by name")
+    model = planner.known(spec.name, quants=[quant] if quant else planner.QUANTS)
+    if not model.weights:
+        raise UsageError(f"the size of a model at {quant} is not known; known: {', '.join(planner.KNOWN_QUANTS)}")
+    return model
 
 
 def _machine(memory: str | None, gpu_memory: str | None, apple: bool) -> Machine:
@@ -155,7 +166,8 @@ def size(text: str) -> int:
 # -- as a person reads it ---------------------------------------------------------------------------------------------
 
 
-def _table(chosen: Plan, machine: Machine) -> str:
+def _table(chosen: Plan, machine: Machine, unused: str = "") -> str:
+    """`unused` is what to do about a GPU that is not used."""
     gib = 1024**3
     lines = [f"Machine   {_words(machine)}", f"Model     {chosen.model}, {chosen.quant}"]
     if not chosen.fits:
@@ -178,6 +190,8 @@ def _table(chosen: Plan, machine: Machine) -> str:
     lines += ["", f"A saved conversation of the full window takes {chosen.snapshot / gib:.1f} GiB of disk."]
     if chosen.given_up:
         lines += ["Given up:", *(f"  {line}" for line in chosen.given_up)]
+    if unused:
+        lines.append(f"Note      {unused}")
     return "\n".join(lines)
 
 

@@ -18,6 +18,8 @@ def check(path: Path) -> None:
     """Raises ModelError if the file is no GGUF, and says what it is."""
     if path.is_dir():
         raise ModelError(f"{path} is a folder: name the .gguf file in it")
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise ModelError(f"{path} is a device or a pipe: name the .gguf file itself")
     try:
         with path.open("rb") as file:
             head = file.read(512)

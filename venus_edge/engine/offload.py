@@ -163,6 +163,11 @@ def lacking(build: Build, sign: Sign | None, system: str) -> str:
     )
 
 
+def unused(build: Build, sign: Sign | None, system: str) -> str:
+    """The line for a GPU of which there is a sign and that nobody spoke of: "" where this build could use it."""
+    return lacking(build, sign, system) if sign is not None and not can_use(build, sign) else ""
+
+
 def can_use(build: Build, sign: Sign) -> bool:
     """Whether the build has a backend for such a GPU."""
     return not _ABLE[sign.option].isdisjoint(build.backends)

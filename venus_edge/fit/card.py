@@ -41,8 +41,8 @@ def of(header: Header, name: str | None, dialect: str | None, specs: Mapping[str
     llama.cpp could not use."""
     if header.text("tokenizer.ggml.model") in ("", "no_vocab"):
         raise modelfile.without_tokenizer(header.path)
-    name = name or re.sub(r"[^a-z0-9._-]+", "-", header.path.stem.lower()).strip("-")
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+    name = name or re.sub(r"[^\w.-]+", "-", header.path.stem.lower()).strip("-._")
+    if not re.fullmatch(r"[^\W_][\w.-]*", name):
         raise UsageError(f"{name!r} is no name for a model: letters, digits, dots and hyphens; give one with --name")
     if name in specs:
         raise UsageError(f"there is a model {name} already; give another --name, or: venus-edge models rm {name}")

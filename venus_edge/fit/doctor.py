@@ -6,10 +6,12 @@ token, a key or a proxy's password. Only the model's turn takes long (`quick` le
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -72,6 +74,7 @@ def examine(patient: Patient) -> Iterator[Finding]:
     try:
         settings = config.resolve(patient.flags, patient.environment).settings
         check(settings)
+        runtime.check_words(settings)
         specs = registry.load(settings.directories.config)
     except VenusError as error:
         yield Finding("settings", "fail", str(error), "correct it; venus-edge config keys lists the keys")
@@ -145,7 +148,8 @@ def _gpu(settings: Settings) -> Iterator[Finding]:
         detail = "this build could use one but finds none" if could else "which this build cannot use"
         yield Finding("gpu", "warn", f"{there.maker} GPU, {detail}", remedy)
     elif settings.gpu_layers not in ("auto", "0"):
-        yield Finding("gpu", "warn", f"gpu-layers is {settings.gpu_layers}, and there is none", "leave it at auto")
+        remedy = f"leave it at auto; {offload.lacking(devices.build(), there, sys.platform)}"
+        yield Finding("gpu", "warn", f"gpu-layers is {settings.gpu_layers}, and there is none", remedy)
     else:
         yield Finding("gpu", "ok", "none: the CPU computes")
 
@@ -174,11 +178,20 @@ def _directories(settings: Settings) -> Iterator[Finding]:
     places = settings.directories
     for name, path in (("data", places.data), ("cache", places.cache)):
         nearest = next(parent for parent in (path, *path.parents) if parent.exists())
-        if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        if not _is_writable(nearest):
             remedy = f"correct its rights, or set VENUS_{name.upper()}_DIR"
             yield Finding("directories", "fail", f"{path} cannot be written", remedy)
             return
     yield Finding("directories", "ok", f"{places.data}, {places.cache}")
+
+
+def _is_writable(folder: Path) -> bool:
+    """Whether a file can be made there: rights alone do not say it, of a read-only disk or to root."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError as error:
+        return error.errno == errno.ENOSPC  # another finding's matter
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:
@@ -205,12 +218,14 @@ def _model(settings: Settings, patient: Patient) -> Iterator[Finding]:
     if settings.engine:
         yield from _guarded("model", lambda: _server(settings))
         return
+    remedy = "venus-edge models list"
     try:
         spec = runtime.spec_of(settings)
+        remedy = f"venus-edge models pull {spec.name}" if spec.gguf_repo else remedy
         path = hub.locate(spec, settings.directories.models)
         found = header.read(path)
     except VenusError as error:
-        yield Finding("model", "fail", str(error), "venus-edge models list")
+        yield Finding("model", "fail", str(error), remedy)
         return
     warnings = card.warnings(found) if spec.name != demo.MODEL else ()
     detail = f"{path}: {card.lines(found)[0]}"
@@ -385,15 +400,20 @@ def _is_host(allowed: str) -> bool:
 
 
 def reach(address: str, settings: Settings, own: str) -> str:
-    """Asks for one page through the gate; "" if it answers, whatever it says, else why not."""
+    """Asks for one page as a run does, through the proxy that is set; "" if it answers, whatever it says, else why not.
+    Raises UsageError for a proxy that is none."""
     from venus_edge.sources.address import parse
     from venus_edge.sources.gate import Gate, Policy
     from venus_edge.sources.http import Fetcher, Limits
+    from venus_edge.sources.proxies import Proxies
     from venus_edge.values import Failure
 
     place = parse(address)
     if isinstance(place, Failure):
         return place.detail
     allowed = (*settings.allow_hosts, own) if own else settings.allow_hosts
-    answer = Fetcher(Gate(Policy(settings.offline, allowed)), Limits(seconds=REACHED)).fetch(place)
+    proxies = Proxies(settings.proxy)
+    proxies.check()
+    gate = Gate(Policy(settings.offline, allowed), environment=True, proxies=proxies)
+    answer = Fetcher(gate, Limits(seconds=REACHED)).fetch(place)
     return answer.detail if isinstance(answer, Failure) else ""

@@ -36,6 +36,8 @@ _BITS = {  # a quantization -> its type for the most, for the better half of att
     "Q8_0": ("Q8_0", "Q8_0", "Q8_0"),
     "BF16": ("BF16", "BF16", "BF16"),
 }
+KNOWN_QUANTS = tuple(_BITS)
+QUANTS = ("Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0")  # those worth having
 _TYPE_BITS = {"Q3_K": 3.4375, "Q4_K": 4.5, "Q5_K": 5.5, "Q6_K": 6.5625, "Q8_0": 8.5, "BF16": 16.0}
 
 
@@ -320,7 +322,7 @@ def _more_bits(layer: int, layers: int) -> bool:
     return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
 
 
-def known(name: str, shape: Shape = QWEN3_4B, quants: Sequence[str] = ("Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0")) -> Model:
+def known(name: str, shape: Shape = QWEN3_4B, quants: Sequence[str] = QUANTS) -> Model:
     """A model that is not on the disk yet, with the weights that its quantizations would have."""
     return Model(name, shape, {quant: weights_of(shape, quant) for quant in quants if quant in _BITS})
 
