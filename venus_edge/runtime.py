@@ -32,7 +32,7 @@ from venus_edge.sessions.reading import Session
 from venus_edge.settings import Directories, Settings, check
 from venus_edge.sources.seal import Seal, sealed
 from venus_edge.state import OutOfOrder, State, rebuilt
-from venus_edge.tools import Opener, Reader, Searcher
+from venus_edge.tools import Opener, Reader, Searcher, Tools
 from venus_edge.values import KV_NAMES, DialectName, Failure, Found, KvTypes, Page
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from venus_edge.engine.llama import LlamaEngine
     from venus_edge.engine.options import EngineOptions
     from venus_edge.engine.remote import RemoteEngine
+    from venus_edge.replay import Cassette
     from venus_edge.sources.cache import Cache
     from venus_edge.sources.gate import Gate
     from venus_edge.sources.language import Market
@@ -192,11 +193,34 @@ def standing(session: Session) -> State:
         ) from error
 
 
+def changed_pages(session: Session, settings: Settings) -> Iterator[str]:
+    """A line for each page of the record that is not on this machine any more, or says something else now."""
+    read = (
+        reading.page for event in session.events if isinstance(event, ToolReturned) for reading in event.result.readings
+    )
+    pages = {page.url: page for page in read if page is not None}
+    with ExitStack() as stack:
+        cache = stack.enter_context(page_cache(settings.directories))
+        shelves = [
+            stack.enter_context(closing(open_corpus(path, settings, lambda _: None))) for path in settings.corpus
+        ]
+        for url, page in pages.items():
+            copy = cache.find(url)
+            said = {sha256(copy.said.encode()).hexdigest()} if copy is not None else set[str]()
+            said |= {now.sha256 for shelf in shelves if isinstance(now := shelf.open(url), Page)}
+            if page.sha256 not in said:
+                where = "is in the cache with another text" if said else "is no longer in the cache"
+                yield f"{url} {where}; the session has what was read"
+
+
 @contextmanager
-def prepare(settings: Settings, note: Note, earlier: tuple[Traffic, ...] = ()) -> Iterator[Runtime]:
-    """Opens model and world. Raises a VenusError of one line for whatever is missing or wrong."""
+def prepare(
+    settings: Settings, note: Note, earlier: tuple[Traffic, ...] = (), cassette: Cassette | None = None
+) -> Iterator[Runtime]:
+    """Opens model and world; the world is the `cassette`, if there is one. Raises a VenusError of one line for whatever
+    is missing or wrong."""
     check(settings)
-    if settings.offline and not settings.corpus and _is_empty(settings.directories):
+    if settings.offline and not settings.corpus and cassette is None and _is_empty(settings.directories):
         raise UsageError(
             "offline there is nothing to search without --corpus DIR (a folder of .html, .md or .txt files)"
         )
@@ -206,7 +230,8 @@ def prepare(settings: Settings, note: Note, earlier: tuple[Traffic, ...] = ()) -
     with ExitStack() as stack:
         gates: list[Gate] = []
         seal = stack.enter_context(sealed(settings.offline, _own_server(settings, note)))
-        world = _world(settings, stack, gates, note)
+        played = cassette and World(cassette, cassette, _cache(settings, stack))
+        world = played or _world(settings, stack, gates, note)
         engine: LlamaEngine | RemoteEngine
         if path is None:
             engine, key = remote_engine(settings, gates, note), speed.key_of_server(settings.engine, spec.name)
@@ -214,7 +239,7 @@ def prepare(settings: Settings, note: Note, earlier: tuple[Traffic, ...] = ()) -
             engine, key = _engine(path, spec, settings, note)
         stack.enter_context(closing(engine))
         reader = _reader(spec, engine, settings, world.cache, path)
-        ready = _ready(settings, spec, engine, world, reader, today, tuple(gates), key, path)
+        ready = _ready(settings, spec, engine, world, reader, today, tuple(gates), key, path, cassette)
         yield replace(ready, earlier=earlier, seal=seal)
 
 
@@ -257,12 +282,14 @@ def _ready(
     gates: tuple[Gate, ...],
     key: str,
     path: Path | None,
+    cassette: Cassette | None,
 ) -> Runtime:
     from venus_edge.tools.toolbox import Toolbox
 
     _check_template(spec, engine, today)
     seed = secrets.randbelow(2**31) if settings.seed is None else settings.seed
-    tools = Toolbox(world, world, reader, spec.dialect, spec.results)
+    tools: Tools = Toolbox(world, world, reader, spec.dialect, spec.results)
+    tools = cassette.before(tools) if cassette is not None else tools
     config = Config(
         today,
         replace(spec.sampling, seed=seed),
@@ -348,6 +375,8 @@ def check_words(settings: Settings) -> None:
 def unused_gpu(settings: Settings, chosen: Plan) -> str:
     """The line for a GPU that the plan does not use and could with another build of llama.cpp, or that was asked for
     and is not there; "" for none."""
+    import sys
+
     from venus_edge.engine import devices, offload
 
     if chosen.gpu_layers or settings.gpu_layers == "0":
