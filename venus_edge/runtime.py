@@ -375,8 +375,6 @@ def check_words(settings: Settings) -> None:
 def unused_gpu(settings: Settings, chosen: Plan) -> str:
     """The line for a GPU that the plan does not use and could with another build of llama.cpp, or that was asked for
     and is not there; "" for none."""
-    import sys
-
     from venus_edge.engine import devices, offload
 
     if chosen.gpu_layers or settings.gpu_layers == "0":
