@@ -7,8 +7,10 @@ AppData on Windows) unless VENUS_DATA_DIR, VENUS_CACHE_DIR or VENUS_CONFIG_DIR n
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 
 import platformdirs
@@ -130,6 +132,17 @@ class Settings:
     date: str | None = None
 
 
+def is_host(text: str) -> bool:
+    """Whether a text can name a host ("searx.lan", "127.0.0.1:8888", "*.lan") or a network ("10.0.0.0/8")."""
+    if "/" in text:
+        try:
+            ip_network(re.sub(r":\d+$", "", text.strip()) if text.count(":") == 1 else text.strip(), strict=False)
+        except ValueError:
+            return False
+        return True
+    return bool(text.strip()) and not re.search(r"\s", text.strip())
+
+
 def check(settings: Settings) -> None:
     """Raises UsageError for a number that cannot be meant."""
     for name, least in (("n_ctx", 512), ("threads", 1), ("results", 1), ("max_turns", 1), ("max_tokens", 1)):
@@ -141,6 +154,9 @@ def check(settings: Settings) -> None:
         value = getattr(settings, name)
         if value is not None and not value >= least:
             raise UsageError(f"{name} must be at least {least}, not {value:g}")
+    for host in settings.allow_hosts:
+        if not is_host(host):
+            raise UsageError(f"--allow-host {host!r} is no host: give a name, an address or a network, like 10.0.0.0/8")
     if settings.max_seconds is not None and not settings.max_seconds > 0:
         raise UsageError(f"the time limit must be more than 0 seconds, not {settings.max_seconds}")
     if settings.temperature is not None and not 0 <= settings.temperature <= 5:

@@ -50,8 +50,9 @@ def refused(body: bytes) -> str:
 needs_reader = pytest.mark.skipif(not find_spec("pypdfium2") and not find_spec("pypdf"), reason="no PDF reader")
 
 
-def pdf(*pages: str, title: str = "Levels") -> bytes:
-    """A PDF of one line a page."""
+def pdf(*pages: str, title: str = "Levels", picture: bool = False) -> bytes:
+    """A PDF of one line a page, with a picture on each by wish."""
+    behind = "q 612 0 0 792 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID 0 EI Q " if picture else ""
     kids = " ".join(f"{5 + 2 * n} 0 R" for n in range(len(pages)))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -60,7 +61,7 @@ def pdf(*pages: str, title: str = "Levels") -> bytes:
         f"<< /Title ({title}) >>".encode(),
     ]
     for n, text in enumerate(pages):
-        drawn = zlib.compress(f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET".encode() if text else b"")
+        drawn = zlib.compress((behind + (f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET" if text else "")).encode())
         objects.append(
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {6 + 2 * n} 0 R"
             " /Resources << /Font << /F1 3 0 R >> >> >>".encode()
@@ -86,7 +87,16 @@ def test_a_pdf_is_read_page_by_page_whatever_it_is_called() -> None:
 
 @needs_reader
 def test_a_scanned_pdf_is_said_to_be_one() -> None:
-    assert refused(pdf("", "2", "")) == "it is a scanned PDF document of 3 pages: images without text"
+    assert refused(pdf("", "2", "", picture=True)) == "it is a scanned PDF document of 3 pages: images without text"
+    assert refused(pdf("", picture=True)) == "it is a scanned PDF document of 1 pages: images without text"
+
+
+@needs_reader
+def test_a_pdf_of_few_words_is_read_and_one_of_none_is_no_scan() -> None:
+    assert read(pdf("Lit: 1916")).text == "## Page 1\n\nLit: 1916"
+    assert read(pdf("", "2", "")).text == "## Page 2\n\n2"
+    assert read(pdf("The lamp was lit in 1916.", "", picture=True)).text == "## Page 1\n\nThe lamp was lit in 1916."
+    assert refused(pdf("", "")) == "it is a PDF document of 2 pages without text"
 
 
 @needs_reader

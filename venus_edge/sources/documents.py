@@ -28,7 +28,8 @@ _PDF_SECONDS = 60.0
 _MOST_BYTES = 60_000_000  # of all parts of a zip file, unpacked
 _MOST_ROWS = 20_000  # of a spreadsheet
 _MOST_COLUMNS = 200
-_SCANNED = 15  # characters: a page with fewer shows a stamp or its number; nine such pages of ten are a scan
+_SCANNED = 15  # characters: a page with fewer shows a stamp or its number; nine such pages of ten,
+# with pictures on most of them, are a scan
 _PDF_TROUBLES = {
     "missing": "it is a PDF document, and no reader for it is installed: pip install 'venus-edge[pdf]'",
     "locked": "it is a PDF document locked with a password",
@@ -72,10 +73,18 @@ def _pdf(body: bytes) -> Document | Failure:
     if "trouble" in answer:
         return _unreadable(_PDF_TROUBLES[answer["trouble"]])
     pages = [_paragraphs(safe(page)) for page in answer["pages"]]
-    if sum(len("".join(page.split())) >= _SCANNED for page in pages) * 10 <= len(pages):
+    bare = [shows for page, shows in zip(pages, answer["pictures"], strict=True) if _is_bare(page)]
+    if len(bare) * 10 >= len(pages) * 9 and sum(bare) * 2 >= len(bare):
         return _unreadable(f"it is a scanned PDF document of {len(pages)} pages: images without text")
+    if not any(pages):
+        return _unreadable(f"it is a PDF document of {len(pages)} pages without text")
     text = "\n\n".join(f"## Page {n}\n\n{page}" for n, page in enumerate(pages, 1) if page)
     return Document(text, one_line(safe(answer["title"])))
+
+
+def _is_bare(page: str) -> bool:
+    """Whether a page says no more than a stamp or its number."""
+    return len("".join(page.split())) < _SCANNED
 
 
 def _paragraphs(page: str) -> str:
