@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-web bench-corpus clean
+.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-kill bench-web bench-corpus clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -56,6 +56,10 @@ bench-threads: $(VENV)/with-tests
 # What llama.cpp put on a GPU, with the logits and tokens beside the CPU's; the CPU's own where there is none.
 bench-offload: $(VENV)/with-tests
 	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.offload $(ARGS)
+
+# A run of the demo's model killed -9 at 200 random moments and resumed until done. ARGS: --kills N --seed N
+bench-kill: $(VENV)/with-tests
+	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.kill $(ARGS)
 
 format: $(VENV)/with-tests
 	$(BIN)/ruff format .

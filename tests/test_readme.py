@@ -77,7 +77,8 @@ def test_every_link_of_the_readme_into_the_project_exists() -> None:
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_every_command_of_models_is_told_of() -> None:
-    models = cli.get_command(click.Context(cli), "models")
-    assert isinstance(models, click.Group)
-    assert [name for name in models.commands if f"models {name}" not in README] == []
+@pytest.mark.parametrize("group", ["models", "sessions"])
+def test_every_command_of_a_group_is_told_of(group: str) -> None:
+    found = cli.get_command(click.Context(cli), group)
+    assert isinstance(found, click.Group)
+    assert [name for name in found.commands if f"{group} {name}" not in README] == []
