@@ -51,6 +51,24 @@ def test_a_typing_error_is_not_a_question() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("models", "verify"), "Missing argument 'NAME'; see: venus-edge models verify --help"),
+        (("models", "pul"), "No such command 'pul'"),
+        (("plan", "--quants", "Q8_0"), "No such option '--quants'"),
+        (("run", "哪一年？", "--context", "多"), "Invalid value for '--context': '多' is not a valid integer; see: "),
+        (("哪一年？", "--demo", "x"), "Got unexpected extra argument (x); see: venus-edge run --help"),
+    ],
+)  # fmt: skip
+def test_a_wrong_flag_or_argument_is_one_line_with_where_the_help_is(arguments: tuple[str, ...], line: str) -> None:
+    result = invoke(*arguments)
+    (said,) = result.stderr.splitlines()
+    assert (result.exit_code, said.startswith(f"Error: {line}")) == (2, True), said
+    assert said.endswith(" --help")
+    assert invoke("models").output.startswith("Usage: ")
+
+
 def test_words_without_quotes_and_help_are_no_question() -> None:
     result = invoke("how", "tall", "is", "it")
     assert (result.exit_code, result.stderr) == (

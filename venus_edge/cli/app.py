@@ -86,6 +86,10 @@ class DefaultRun(click.Group):
         except VenusError as error:
             kind = Refused if isinstance(error, UsageError) else click.ClickException
             raise kind(clean(str(error))) from error
+        except click.exceptions.NoArgsIsHelpError:  # `venus-edge models`: its help
+            raise
+        except click.UsageError as error:
+            raise _in_a_line(error, ctx) from error
         except (KeyboardInterrupt, EOFError):
             click.echo("interrupted", err=True)
             ctx.exit(130)
@@ -97,6 +101,12 @@ class DefaultRun(click.Group):
                 raise
             _forget(sys.stdout)
             raise click.ClickException(f"the output cannot be written: {error.strerror}") from error
+
+
+def _in_a_line(error: click.UsageError, ctx: click.Context) -> Refused:
+    """A wrong flag or argument of a command, in one line that ends with where its help is."""
+    command = error.ctx.command_path.removeprefix(ctx.command_path) if error.ctx is not None else ""
+    return Refused(clean(f"{error.format_message().rstrip('.')}; see: venus-edge{command} --help"))
 
 
 def _fetch_checkpoint(repo: str, revision: str) -> Path:
