@@ -143,3 +143,17 @@ def test_a_wrong_variable_is_named() -> None:
 def test_variables_that_only_look_like_ours_are_told() -> None:
     names = {"VENUS_CONTEXTS": "1", "VENUS_CONTEXT": "1", "VENUS_DATA_DIR": "/d", "PATH": "/"}
     assert config.unknown_variables(names) == ["VENUS_CONTEXTS"]
+
+
+def test_a_variable_that_is_empty_is_as_none(tmp_path: Path) -> None:
+    found = resolved(
+        tmp_path, 'kv_type = "q8_0"\noffline = true\n', VENUS_KV_TYPE="", VENUS_OFFLINE=" ", VENUS_CONTEXT=""
+    )
+    assert (found.settings.kv_type, found.settings.offline, found.settings.n_ctx) == ("q8_0", True, None)
+    assert found.origins["kv_type"].endswith("config.toml")
+
+
+def test_a_folder_in_the_place_of_config_toml_is_told(tmp_path: Path) -> None:
+    (tmp_path / config.FILE).mkdir()
+    with pytest.raises(UsageError, match=r"config.toml cannot be read"):
+        config.from_file(tmp_path / config.FILE)

@@ -201,7 +201,7 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str] = os.enviro
     for key, value in from_file(directories.config / FILE).items():
         values[key.field], origins[key.name] = value, str(directories.config / FILE)
     for key in KEYS:
-        if key.variable in environment:
+        if environment.get(key.variable, "").strip():  # an empty one is as none
             values[key.field] = _read(key, environment[key.variable], Path(), key.variable)
             origins[key.name] = key.variable
     given = {name: value for name, value in flags.items() if value is not None}
@@ -243,7 +243,7 @@ def again(record: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 
 def from_file(path: Path) -> dict[Key, Any]:
     """What a config.toml says; nothing if it is not there."""
-    if not path.is_file():
+    if not path.exists():
         return {}
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -276,4 +276,4 @@ def _shown(key: Key, value: Any) -> Any:
         return "***"
     if key.name in ("engine", "searxng_url", "proxy"):
         return re.sub(r"(^|//)[^/@]*@", r"\1***@", value)  # a password in an address is shown to nobody
-    return [str(part) for part in value] if isinstance(value, tuple) else value
+    return [part if isinstance(part, float) else str(part) for part in value] if isinstance(value, tuple) else value

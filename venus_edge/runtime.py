@@ -170,7 +170,8 @@ class Runtime:
             return f"Connections: none; 0 bytes left this machine{here}{stopped}"
         sent, received = sum(host.sent for host in hosts), sum(host.received for host in hosts)
         names = ", ".join(host.host for host in hosts[:5]) + (", ..." if len(hosts) > 5 else "")
-        return f"Connections: {len(hosts)} hosts ({names}); {sent:,} bytes up, {received:,} down"
+        count = f"{len(hosts)} host{'s' if len(hosts) > 1 else ''}"
+        return f"Connections: {count} ({names}); {sent:,} bytes up, {received:,} down"
 
 
 def demo(settings: Settings) -> Settings:

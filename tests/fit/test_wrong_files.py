@@ -31,6 +31,12 @@ def holding(data: bytes, name: str = "model.gguf") -> Make:
     return make
 
 
+def pipe(folder: Path) -> Path:
+    """What would be waited for."""
+    os.mkfifo(folder / "model.gguf")
+    return folder / "model.gguf"
+
+
 def made(architecture: str, *, tensors: int = 1, order: Any = gguf.GGUFEndian.LITTLE, **pairs: object) -> Make:
     """A GGUF file of so many small tensors; `pairs` are metadata, dots written as __."""
 
@@ -128,6 +134,7 @@ REFUSED: list[tuple[str, Make, str]] = [
     ("PyTorch's .bin", holding(b"PK\x03\x04" + bytes(600), "pytorch_model.bin"), "PyTorch checkpoint, not a GGUF"),
     ("an old PyTorch's .bin", holding(b"\x80\x02\x8a\x0a" + bytes(600), "pytorch_model.bin"), "PyTorch checkpoint"),
     ("an empty file", holding(b""), "is empty"),
+    *([("a pipe", pipe, "is a device or a pipe: name the .gguf file itself")] if hasattr(os, "mkfifo") else []),
     ("GGML, before GGUF", holding(b"tjgg" + bytes(600)), "before GGUF"),
     ("GGUF version 1", version(1), "is GGUF version 1 (of 2023), which llama.cpp no longer reads"),
     ("GGUF version 9", version(9), "newer than what is known"),

@@ -138,6 +138,8 @@ def take_in(file: Path) -> None:
     """Add what an exported FILE has newer."""
     from venus_edge import runtime
 
+    if not file.is_file():
+        raise UsageError(f"{file} is not there; venus-edge cache export {file} makes one, where the pages are")
     with runtime.page_cache(Directories.from_environment()) as kept:
         added = kept.take_in(file)
     if added < 0:
