@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from venus_edge import demo
+from venus_edge import demo, recorded, runtime
 from venus_edge.cli.app import cli
 from venus_edge.errors import StorageError
-from venus_edge.events import Failed, RunStarted
+from venus_edge.events import Failed, Finished, Replied, Resumed, RunStarted, ToolReturned
 from venus_edge.sessions.journal import Journal
 from venus_edge.sessions.reading import load
+from venus_edge.sessions.snapshot import Snapshots
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 ANSWER = f"The length of the Pilnike Garden is {demo.questions()[0].expect}.\n"
@@ -59,6 +60,29 @@ def test_the_newest_unfinished_session_is_resumed_in_its_own_file(cut: Path) -> 
     assert (refused.exit_code, refused.output.count("\n")) == (2, 1)
     assert "is over (answered)" in refused.output
     assert say("sessions", "resume").output.startswith("Error: no unfinished session in ")
+
+
+def test_a_resumed_run_takes_the_models_cache_from_beside_the_session(cut: Path) -> None:
+    """Saved at the end of a turn, the process gone, taken back by another one: nothing of it is evaluated again."""
+    kept = load(cut)
+    settings = recorded.settings_of(kept)
+    with runtime.prepare(settings, lambda _: None) as first:
+        events = first.events(kept.started.question)
+        next(event for event in events if isinstance(event, ToolReturned))
+        Snapshots(first.engine, cut, least=0.0).turn_ended()
+        events.close()
+    with runtime.prepare(settings, lambda _: None) as second:
+        snapshots = Snapshots(second.engine, cut)
+        restored = snapshots.restore()
+        told = list(second.resume(kept, restored))
+    replied = next(event for event in told if isinstance(event, Replied))
+    assert isinstance(told[0], Resumed)
+    assert (told[0].turn, told[0].restored) == (1, restored)
+    assert replied.usage.reused_tokens == restored > 400
+    assert isinstance(told[-1], Finished)
+    assert told[-1].result.prediction == ANSWER.strip()
+    assert say("sessions", "resume", "-q").stdout == ANSWER
+    assert not snapshots.path.exists()
 
 
 def test_another_model_file_or_setting_is_one_line_and_goes_on_anyway_where_that_is_wanted(cut: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,10 @@ def test_another_model_answers_anew_on_the_recorded_tools(session: Path) -> None
         f"The length of the Pilnike Garden is {demo.questions()[0].expect}.\n",
     )
     (new,) = set(session.parent.glob("*.jsonl")) - {session}
+    changed = say("sessions", "replay", session.stem, "-m", demo.MODEL, "--set", "max_turns=1", "--json", "-q")
+    assert json.loads(changed.stdout)["turns"] == 2
+    assert say("sessions", "replay", "--set", "max_turns=1").exit_code == 2
+    assert "does not know: moon" in say("sessions", "replay", "-m", demo.MODEL, "--set", "moon=1", session.stem).output
     refused = say("sessions", "resume", new.stem)
     assert refused.exit_code == 2
     assert say("sessions", "replay", new.stem).exit_code == 0

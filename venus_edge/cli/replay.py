@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from venus_edge.cli.text import clean
-from venus_edge.errors import VenusError
+from venus_edge.errors import UsageError, VenusError
 from venus_edge.settings import Directories
 
 if TYPE_CHECKING:
@@ -23,22 +23,29 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("session", required=False)
 @click.option("-m", "--model", metavar="NAME|FILE", help="Let this model answer anew; only the tools are replayed.")
+@click.option(
+    "-s", "--set", "changes", multiple=True, metavar="KEY=VALUE", help="With --model: a setting (`config keys`) anew."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="No live view.")
 @click.pass_context
-def replay(ctx: click.Context, session: str | None, model: str | None, as_json: bool, quiet: bool) -> None:
+def replay(
+    ctx: click.Context, session: str | None, model: str | None, changes: tuple[str, ...], as_json: bool, quiet: bool
+) -> None:
     """Play SESSION again, without its model and the network: exit code 1 if a turn comes out otherwise than it did.
 
     \b
     venus-edge sessions replay
-    venus-edge sessions replay 20260301-123000 --model ./DR-Venus-4B-RL-Q8_0.gguf
+    venus-edge sessions replay 20260301-123000 --model ./DR-Venus-4B-RL-Q8_0.gguf --set temperature=0.7
     """
     from venus_edge.sessions.reading import load
     from venus_edge.sessions.summary import find
 
     kept = load(find(Directories.from_environment().sessions, session))
+    if changes and model is None:
+        raise UsageError("--set is for a model that answers anew: name it with --model")
     if model is not None:
-        ctx.exit(_anew(kept, model, as_json, quiet))
+        ctx.exit(_anew(kept, _for(kept, model, changes), as_json, quiet))
     ctx.exit(_again(kept, as_json))
 
 
@@ -72,15 +79,14 @@ def _changed_pages(kept: Session) -> list[str]:
         return [f"whether its pages are still here cannot be told: {error}"]
 
 
-def _anew(kept: Session, model: str, as_json: bool, quiet: bool) -> int:
+def _anew(kept: Session, settings: Settings, as_json: bool, quiet: bool) -> int:
     """Another model on the recorded tools: a session of its own."""
-    from venus_edge import recorded, runtime
+    from venus_edge import runtime
     from venus_edge.cli import keys, play
     from venus_edge.replay import Cassette
     from venus_edge.sessions.journal import Journal
 
-    settings, question = _for(recorded.settings_of(kept), model), kept.started.question
-    view, cassette = play.view_of(quiet), Cassette.of(kept.events)
+    question, view, cassette = kept.started.question, play.view_of(quiet), Cassette.of(kept.events)
     with contextlib.ExitStack() as stack:
         watch = stack.enter_context(keys.Watch())
         ready = stack.enter_context(runtime.prepare(settings, view.note, cassette=cassette))
@@ -93,11 +99,18 @@ def _anew(kept: Session, model: str, as_json: bool, quiet: bool) -> int:
     return play.exit_code(outcome)
 
 
-def _for(settings: Settings, model: str) -> Settings:
-    """The session's settings for another model: its own window and KV types, in this process, and nothing to fetch."""
+def _for(kept: Session, model: str, changes: tuple[str, ...]) -> Settings:
+    """The session's settings for another model: its own window and KV types, in this process, nothing to fetch; and
+    what was set anew."""
+    from venus_edge import config, recorded
+
     here = Path(model).expanduser()
     named = str(here.absolute()) if here.is_file() else model
-    return replace(settings, model=named, engine="", n_ctx=None, kv_type=None, offline=True, corpus=(), search="auto")
+    usual = replace(recorded.settings_of(kept), model=named, engine="", n_ctx=None, kv_type=None)
+    given = dict(change.partition("=")[::2] for change in changes)
+    anew = config.again(given)
+    changed = {key.field: key.of(anew) for key in config.KEYS if key.name in given and "." not in key.field}
+    return replace(usual, **{**changed, "offline": True, "corpus": (), "search": "auto"})
 
 
 def _tell_missed(missed: list[str]) -> None:
