@@ -20,7 +20,6 @@ from venus_edge.values import Failure, Found, Page
 
 if TYPE_CHECKING:
     from venus_edge.corpus.collect import Progress, Reader, Report
-    from venus_edge.corpus.index import Corpus
     from venus_edge.corpus.kept import Kept
     from venus_edge.corpus.ledger import SourceRow
     from venus_edge.corpus.page import Extract
@@ -116,7 +115,10 @@ def create(
     otherwise. Raises CorpusError, UsageError."""
     path = path_of(name, settings)
     if path.is_file():
-        known = {source.place for source in _sources(path)}
+        try:
+            known = {source.place for source in _sources(path)}
+        except CorpusError:  # not whole: it is begun anew, and what is there is kept aside
+            known = set()
         if known and known != {_place(place)[1] for place in places}:
             raise UsageError(f"there is a corpus {name!r} already; add to it with: venus-edge corpus add {name} SOURCE")
     return add(name, places, settings, index, progress, new=True)
@@ -136,6 +138,8 @@ def add(
     from venus_edge.corpus.writing import writing
 
     path = path_of(name, settings) if new else there(name, settings)
+    if not new:
+        _sources(path)  # one that is damaged or older would be begun anew, without its sources
     with ExitStack() as stack:
         asked = [_checked(place, index, settings, stack) for place in places]
         stack.enter_context(writing(path))
@@ -175,7 +179,7 @@ def remove(name: str, place: str, settings: Settings) -> int:
 
 def rebuild(name: str, settings: Settings, progress: Progress | None = None) -> Report:
     """Reads all sources again into a new file, which then takes the place of the old one."""
-    from venus_edge.corpus.ledger import Ledger
+    from venus_edge.corpus.ledger import Ledger, sources_of
     from venus_edge.corpus.store import Writer
     from venus_edge.corpus.writing import writing
 
@@ -187,13 +191,16 @@ def rebuild(name: str, settings: Settings, progress: Progress | None = None) -> 
             ledger = Ledger(writer.connection)
             with writer.batch():
                 known = {(source.kind, source.place) for source in ledger.sources()}
-                for source in _sources(path):
+                for source in sources_of(path, checked=False):
                     if (source.kind, source.place) not in known:
                         ledger.add(source.kind, source.place, source.name)
             report = _updated(writer, settings, stack, progress, strict=True)
-        for end in ("-wal", "-shm"):
-            path.with_name(path.name + end).unlink(missing_ok=True)
-        beside.replace(path)
+        try:
+            for end in ("-wal", "-shm"):
+                path.with_name(path.name + end).unlink(missing_ok=True)
+            beside.replace(path)
+        except OSError as error:  # Windows, while it is open
+            raise StorageError(f"{path}: {error.strerror}; end what searches it, and rebuild again") from error
     return report
 
 
@@ -231,9 +238,14 @@ def check(name: str, settings: Settings) -> list[str]:
 
 
 def _sources(path: Path) -> list[SourceRow]:
+    """The sources of a named corpus. Raises CorpusError with the command that mends it."""
     from venus_edge.corpus.ledger import sources_of
+    from venus_edge.corpus.store import BUILD
 
-    return sources_of(path)
+    try:
+        return sources_of(path)
+    except CorpusError as error:
+        raise CorpusError(str(error).replace(BUILD, f"venus-edge corpus rebuild {path.stem}")) from error
 
 
 def _updated(

@@ -240,7 +240,7 @@ def _take(run: _Run, source: SourceRow, item: Item) -> None:
 
 
 def _take_record(run: _Run, source: SourceRow, record: Record) -> None:
-    known, seen = run.ledger.file(source.number, record.path) or (None, -1)
+    known = run.ledger.file(source.number, record.path)
     if known and record.mtime_ns and (known.size, known.mtime_ns) == (record.size, record.mtime_ns):
         _keep(run, source, record.path, known)
         return
@@ -259,8 +259,6 @@ def _take_record(run: _Run, source: SourceRow, record: Record) -> None:
         _skip(run, source, record.path, made, known, now)
         return
     _store(run, source, record.path, made, known, now)
-    if known and seen == source.pass_ and not known.reason:  # the same address once more: no document more than before
-        run.report.updated -= 1
 
 
 def _keep(run: _Run, source: SourceRow, path: str, row: FileRow) -> None:

@@ -84,13 +84,12 @@ class Ledger:
 
     # -- what was read
 
-    def file(self, source: int, path: str) -> tuple[FileRow, int] | None:
-        """What is known of a file, and the pass in which it was last seen."""
+    def file(self, source: int, path: str) -> FileRow | None:
+        """What is known of a file."""
         row = self._db.execute(
-            "SELECT size, mtime_ns, sha256, document, reason, pass FROM file WHERE source = ? AND path = ?",
-            (source, path),
+            "SELECT size, mtime_ns, sha256, document, reason FROM file WHERE source = ? AND path = ?", (source, path)
         ).fetchone()
-        return (FileRow(*row[:5]), int(row[5])) if row else None
+        return FileRow(*row) if row else None
 
     def put(self, source: SourceRow, path: str, row: FileRow) -> None:
         self._db.execute(
@@ -164,10 +163,12 @@ def export(index: Path, file: Path) -> None:
         copy.execute("VACUUM")  # what is overwritten is not left in the file
 
 
-def sources_of(index: Path) -> list[SourceRow]:
-    """The sources of a corpus, read beside whoever writes it. Raises CorpusError."""
+def sources_of(index: Path, checked: bool = True) -> list[SourceRow]:
+    """The sources of a corpus, read beside whoever writes it; not `checked`, of one of another version or damaged
+    elsewhere, too. Raises CorpusError."""
     with translated(index), closing(connect_to_read(index)) as reading:
-        check_version(reading, index)
+        if checked:
+            check_version(reading, index)
         return Ledger(reading).sources()
 
 

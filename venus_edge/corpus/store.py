@@ -161,6 +161,8 @@ def _check_size(path: Path) -> None:
         raise CorpusError(f"{path} is empty; make the corpus with: {BUILD}")
     if not header.startswith(b"SQLite format 3\x00"):
         raise CorpusError(f"{path} is not a corpus; make one with: {BUILD}")
+    if _has_log(path):
+        return  # a checkpoint that was ended in the middle: the rest of the pages is in the log, and is read from there
     page_size = int.from_bytes(header[16:18], "big")
     page_size = 65_536 if page_size == 1 else page_size
     is_current = header[24:28] == header[92:96]  # else the header's count of pages is not kept
@@ -168,8 +170,15 @@ def _check_size(path: Path) -> None:
         raise damaged(path)
 
 
+def _has_log(path: Path) -> bool:
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
     """Raises CorpusError for another program's database and for a corpus of another version."""
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:  # ended before its tables were made
+        raise CorpusError(f"{path} is empty; make the corpus with: {BUILD}")
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise CorpusError(f"{path} is a database, but not a corpus; make one with: {BUILD}")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -348,7 +357,8 @@ def _make_room(path: Path) -> None:
     except CorpusError as error:
         if "newer" in str(error) or "a database, but" in str(error) or "another process" in str(error):
             raise
-        aside(path)
+        if "is empty" not in str(error):
+            aside(path)
 
 
 def aside(path: Path) -> Path:
