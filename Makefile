@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-kill bench-web bench-corpus clean
+.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-kill bench-web bench-corpus bench-corpora clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -60,6 +60,10 @@ bench-offload: $(VENV)/with-tests
 # A run of the demo's model killed -9 at 200 random moments and resumed until done. ARGS: --kills N --seed N
 bench-kill: $(VENV)/with-tests
 	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.kill $(ARGS)
+
+# Corpora by name: 100,000 documents with rate and peak memory, then 30 kills at random moments. ARGS: DOCUMENTS KILLS
+bench-corpora: $(VENV)/with-tests
+	$(BIN)/python -m tests.bench.corpora $(ARGS)
 
 format: $(VENV)/with-tests
 	$(BIN)/ruff format .
