@@ -46,7 +46,8 @@ def test_a_seed_and_a_temperature_of_zero_are_given(tmp_path: Path) -> None:
 
 def test_every_key_can_be_said_in_the_file_and_in_the_environment(tmp_path: Path) -> None:
     written = {
-        "model": '"m"', "corpus": '["a", "/b"]', "dialect": '"sft"', "context": "4096", "kv_type": '"q8_0"',
+        "model": '"m"', "corpus": '["a", "/b"]', "dense": '"x.gguf"', "dialect": '"sft"',
+        "context": "4096", "kv_type": '"q8_0"',
         "gpu_layers": "12", "main_gpu": "1", "tensor_split": '"3,1"', "flash_attention": '"on"',
         "threads": "3", "seed": "7", "temperature": "0.5", "reader": '"model"', "results": "5",
         "max_turns": "9", "max_minutes": "1.5", "max_tokens": "800", "context_policy": '"fold"', "grammar": "false",
@@ -101,7 +102,9 @@ def test_a_key_of_the_wrong_kind_is_not_repeated(tmp_path: Path) -> None:
 
 
 def test_an_unknown_key_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"config.toml: unknown key n_ctx; known: model, corpus, dialect, context"):
+    with pytest.raises(
+        UsageError, match=r"config.toml: unknown key n_ctx; known: model, corpus, dense, dialect, context"
+    ):
         resolved(tmp_path, "n_ctx = 3\n")
 
 

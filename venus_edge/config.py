@@ -151,6 +151,7 @@ def _paths(value: Any, base: Path) -> tuple[Path, ...]:
 KEYS = (
     Key("model", "model", _text, "a name of `venus-edge models list`, or the path of a .gguf file"),
     Key("corpus", "corpus", _paths, "folders to search instead of the web"),
+    Key("dense", "dense", _text, "embedding model (name or .gguf) by which corpora are searched too"),
     Key("dialect", "dialect", _one_of(*get_args(DialectName)), "wording of tool replies"),
     Key("context", "n_ctx", _whole, "tokens of the window"),
     Key("kv_type", "kv_type", _kv, "type of the KV cache, or of K and of V: q8_0,f16"),

@@ -18,6 +18,7 @@ from venus_edge.errors import UsageError
 from venus_edge.values import DialectName
 
 PACKAGE = Path(__file__).resolve().parent
+EMBEDDING = "embedding"  # the table of models that give vectors, not text
 READERS = ("extractive", "model")
 
 
@@ -60,7 +61,19 @@ def load(config_dir: Path | None = None) -> dict[str, ModelSpec]:
     if own and own.is_file():
         for name, table in _read(own).items():
             tables[name] = {**tables.get(name, {}), **table}
-    return {name: _spec(name, table) for name, table in tables.items()}
+    return {name: _spec(name, table) for name, table in tables.items() if name != EMBEDDING}
+
+
+def embedders(config_dir: Path | None = None) -> dict[str, str]:
+    """The embedding models by name, each with its file in the directory of models. Raises UsageError."""
+    own = config_dir / "models.toml" if config_dir else None
+    tables = dict(_read(_shipped()).get(EMBEDDING, {}))
+    if own and own.is_file():
+        tables |= _read(own).get(EMBEDDING, {})
+    wrong = [name for name, table in tables.items() if not isinstance(table, dict) or "file" not in table]
+    if wrong:
+        raise UsageError(f'models.toml, [{EMBEDDING}.{wrong[0]}]: it needs a file, like file = "{wrong[0]}.gguf"')
+    return {name: str(table["file"]) for name, table in tables.items()}
 
 
 def find(name: str, specs: Mapping[str, ModelSpec]) -> ModelSpec:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.support import bert
+from venus_edge import meaning, runtime
 from venus_edge.corpus import dense
 from venus_edge.corpus.index import Corpus
 from venus_edge.corpus.store import Document, Writer
 from venus_edge.engine.embedding import LlamaEmbedder
-from venus_edge.errors import ModelError
+from venus_edge.errors import ModelError, UsageError
+from venus_edge.settings import Directories, Settings
 
 MEANINGS = (
     ("lighthouse", "pharos", "灯"), ("high", "tall", "高"), ("bread", "loaf"), ("flour", "meal"), ("tide", "flood"),
@@ -141,3 +144,27 @@ def test_a_published_model_knows_what_is_near() -> None:
     rows = embedder.embed(["How high is the lighthouse?", "The tower is 41 metres tall.", "Bread is baked of flour."])
     embedder.close()
     assert rows[0] @ rows[1] > 0.3 > rows[0] @ rows[2]
+
+
+def test_a_run_with_an_embedding_model_finds_pages_of_its_corpus_by_meaning(tmp_path: Path) -> None:
+    folder, model = tmp_path / "notes", tmp_path / "data" / "models" / "all-minilm-l6-v2.gguf"
+    folder.mkdir()
+    model.parent.mkdir(parents=True)
+    bert.by_hand(model, MEANINGS)
+    for document in DOCUMENTS:
+        (folder / f"{document.url[-5:].strip('/')}.txt").write_text(document.text)
+    directories = Directories(tmp_path / "config", tmp_path / "data", tmp_path / "cache")
+    told: list[str] = []
+    for dense_, expected in (("", []), ("all-minilm-l6-v2", ["lighthouse high"]), (str(model), ["lighthouse high"])):
+        with closing(
+            runtime.open_corpus(folder, Settings(directories, dense=dense_, threads=1), told.append)
+        ) as opened:
+            assert [hit.snippet for hit in opened.search("pharos").hits[:1]] == expected
+    assert [line for line in told if "embedded" in line] == [told[1]]
+    assert told[1].endswith("3 of 3 passages embedded")
+
+
+def test_an_embedding_model_that_is_not_there_is_one_line_with_the_names_there_are(tmp_path: Path) -> None:
+    directories = Directories(tmp_path / "config", tmp_path / "data", tmp_path / "cache")
+    with pytest.raises(UsageError, match=r"no embedding model at .*give --dense FILE\.gguf; known by name: all-minilm"):
+        meaning.model_file(Settings(directories, dense="all-minilm-l6-v2"))

@@ -27,6 +27,7 @@ QUESTION_LIMIT = 1_000_000  # characters; a longer one is a file given by mistak
     metavar="DIR",
     help="Search this folder, not the web.",
 )
+@click.option("--dense", metavar="NAME|FILE", help="Search corpora by meaning too, with this embedding model.")
 @click.option("--engine", metavar="URL", help="Run the model on this llama-server or vLLM.")
 @click.option("--engine-key", envvar="VENUS_ENGINE_KEY", metavar="KEY", help="The key that the server asks for.")
 @click.option("--dialect", type=click.Choice(["rl", "sft", "official"]), help="Wording of tool replies.")
