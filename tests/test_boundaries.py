@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EVERYTHING = {
     "values", "errors", "abreast", "protocol", "guards", "window", "terms", "engine", "tools", "sources", "corpus",
     "events", "state", "agent", "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime",
-    "corpora", "recorded", "replay", "demo", "fit", "cli",
+    "corpora", "meaning", "recorded", "replay", "demo", "fit", "cli",
 }  # fmt: skip
 
 MAY_IMPORT = {
@@ -38,7 +38,8 @@ MAY_IMPORT = {
     "settings": {"errors"},
     "config": {"settings", "errors", "values"},
     "demo": set(),
-    "corpora": {"corpus", "sources", "sessions", "settings", "errors", "values"},  # what corpora are made of: all kinds
+    "meaning": {"corpus", "engine", "registry", "settings", "errors"},
+    "corpora": {"meaning", "corpus", "sources", "sessions", "settings", "errors", "values"},  # all kinds of sources
     "replay": {"values", "errors", "protocol", "window", "events", "state", "engine", "tools", "agent"},
     "recorded": {"config", "hub", "agent", "engine", "errors", "events", "guards", "registry", "sessions", "settings"},
     "runtime": EVERYTHING - {"cli"},

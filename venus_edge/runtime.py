@@ -641,8 +641,7 @@ def page_cache(directories: Directories) -> Cache:
 def open_corpus(path: Path, settings: Settings, note: Note) -> Opened:
     """A corpus by its name; by its folder, whose index is brought up to date first; by its file; or a ZIM archive.
     Raises CorpusError."""
-    from venus_edge import corpora
-    from venus_edge.corpus.index import Corpus
+    from venus_edge import corpora, meaning
     from venus_edge.corpus.writing import BeingWrittenError
 
     file = corpora.named(path, settings) or (path if path.is_file() else None)
@@ -654,12 +653,12 @@ def open_corpus(path: Path, settings: Settings, note: Note) -> Opened:
         if not (index := index_path(path, settings)).is_file():
             raise
         note(f"corpus {path.name} is searched as it was indexed before: {error}")
-        return Corpus(index)
+        return meaning.corpus(index, settings, note)
     if report.added or report.updated or report.removed:
         note(f"corpus {path.name}: {report.documents} indexed ({report.added} new, {report.updated} changed)")
     for skipped in report.skipped[:5]:
         note(f"corpus {path.name}: left out {skipped.path}: {skipped.reason}")
-    return Corpus(index, check=False)
+    return meaning.corpus(index, settings, note, check=False)
 
 
 def build_corpus(folder: Path, settings: Settings, progress: Progress | None = None) -> tuple[Path, Report]:

@@ -84,7 +84,8 @@ class Settings:
     """Everything a run may be told. None means: as the model's entry in models.toml says.
 
     `model` is a name in models.toml or the path of a .gguf file, "" the default model; `corpus` folders or index files,
-    none for the web; `kv_type` one type or that of K and that of V ("q8_0,f16"); `main_gpu` the one card that gets
+    none for the web; `dense` the embedding model by which their passages are found too, "" for none;
+    `kv_type` one type or that of K and that of V ("q8_0,f16"); `main_gpu` the one card that gets
     layers, `tensor_split` the share of each card;
     `search` the order of search services ("corpus" among them: the corpora beside the web), `region` their market
     ("cn-zh"), `language` that of searches and pages ("zh-CN"), "" by the query's script; `proxy` an address, "none", or
@@ -98,6 +99,7 @@ class Settings:
     directories: Directories = field(default_factory=Directories.from_environment)
     model: str = ""
     corpus: tuple[Path, ...] = ()
+    dense: str = ""
     dialect: str | None = None
     n_ctx: int | None = None
     kv_type: str | None = None
