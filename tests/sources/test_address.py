@@ -49,6 +49,7 @@ FETCHED = {
     "https://example.org/\ud800x": "https://example.org/x",
     "See https://example.org/a for more": "https://example.org/a",
     "链接：https://example.org/a": "https://example.org/a",
+    "《灯塔》https://example.org/a": "https://example.org/a",
     "https://web.archive.org/web/2020/https://example.org/x": "https://web.archive.org/web/2020/https://example.org/x",
 }
 REFUSED = (

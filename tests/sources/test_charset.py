@@ -64,6 +64,7 @@ CASES = {  # name: (bytes, Content-Type, text that must appear)
     "an XML declaration": (b'<?xml version="1.0" encoding="gbk"?>' + ZH.encode("gbk"), "application/xml", "灯塔"),
     "UTF-16 with a mark": (html("", ZH, "utf-16"), "text/html", "灯塔"),
     "UTF-16 without": (html("", ZH + FR * 9, "utf-16-le"), "text/html", "灯塔"),
+    "UTF-16 by the header": (html("", ZH, "utf-16-le"), "text/html; charset=UTF-16LE", "灯塔"),
     "UTF-16, the other way round": (html("", FR, "utf-16-be"), "text/html", "Kéréon"),
     "utf-16 in a readable meta": (html("<meta charset=utf-16>", ZH, "utf-8"), "text/html", "灯塔"),
     "UTF-32": (b"\xff\xfe\0\0" + ZH.encode("utf-32-le"), "text/html", "灯塔"),

@@ -302,6 +302,8 @@ INSTEAD: dict[str, tuple[str, str, str]] = {  # name: (title, body, what stands 
         "<button>Alle akzeptieren</button>",
         "consent wall",
     ),
+    "an error of the server": ("Error", "<p>500 Internal Server Error</p>", "error page"),
+    "an error of the server, Chinese": ("提示", "<p>系统繁忙，请稍后再试。</p>", "error page"),
     "consent, Chinese": (
         "隐私设置",
         "<p>我们和合作伙伴使用 Cookie 处理您的个人信息。</p><p>点击同意即表示接受广告。</p>",
@@ -383,6 +385,16 @@ PAGES = {
     "an article about cookies": (
         "How cookie consent came about",
         f"<article>{PARA * 2}{CONSENT * 2}{PARA * 2}</article>",
+    ),
+    "an article about the law of cookies": (
+        "Cookie law explained",
+        "<article>" + "<p>The European cookie directive asks sites for consent before they store cookies; its history"
+        " began in 2002 and courts have refined it since.</p>" * 6,
+    ),
+    "a Chinese one": (
+        "Cookie 的历史",
+        "<article>"
+        + "<p>欧盟的隐私指令要求网站在保存 Cookie 之前征得许可，这一规定始于二〇〇二年，广告业曾反对它。</p>" * 6,
     ),
     "an article about captchas": (
         "A history of the captcha",

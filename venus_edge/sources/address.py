@@ -106,7 +106,9 @@ def _introduced(text: str) -> str:
     before = text[: found.start()]
     named = before.lower().rstrip(":： \n") in _INTRODUCTIONS
     if not named and (
-        _SCHEME.match(before) or not re.search(r"[\s：，。、(（<\[\"“]$", before) or re.search(r"[/?]", before)
+        _SCHEME.match(before)
+        or not re.search(r"[\s：，。、(（<\[\"“》】」』）)]$", before)
+        or re.search(r"[/?]", before)
     ):
         return text
     return re.split(r"\s", text[found.start() :], maxsplit=1)[0]

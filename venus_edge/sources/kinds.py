@@ -100,7 +100,8 @@ def _binary(body: bytes) -> Kind | None:
 
 
 def _text(head: bytes, content_type: str, name: str) -> Kind:
-    wide = head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:2000].count(0) * 5 >= len(head[:2000]) > 0
+    marked = head.startswith((b"\xff\xfe", b"\xfe\xff")) or "utf-16" in content_type
+    wide = marked or head[:2000].count(0) * 5 >= len(head[:2000]) > 0
     bare = head.replace(b"\0", b"") if wide else head
     start = bare.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\f")
     by_type = next((kind for word, kind in _BY_TYPE if word in content_type), None)

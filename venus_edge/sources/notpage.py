@@ -92,10 +92,13 @@ def _awaits_script(shown: Shown, said: str) -> bool:
 
 
 def _is_consent(head: str, text: str) -> bool:
-    """Most sentences speak of cookies, partners and consent; without a title that says so, nearly all of them."""
+    """Most sentences speak of cookies, partners and consent; without a title that says so, nearly all of them. And they
+    speak to the reader."""
     sentences = [s for s in _SENTENCE.split(text) if words(s) >= 3]
     about = sum(_is_about_consent(s) for s in sentences)
     share = about / max(1, len(sentences))
+    if not phrases.ADDRESSED.search(f"{head}\n{text}"):
+        return False
     return share >= 0.5 if phrases.CONSENT_TITLE.search(head) else share >= 0.8 and about >= 2 and words(text) <= 250
 
 

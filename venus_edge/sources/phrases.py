@@ -93,6 +93,9 @@ ERROR_TITLE = _any(
 ERROR_BODY = _any(
     r"""
     EDGE\W*(?:php )?(?:fatal|parse) error\W{1,4}(?:uncaught|syntax|call to|allowed memory)
+    EDGE\W*(?:http )?(?:error )?5\d\d\W{0,3}(?:internal server error|bad gateway)STOP
+    EDGE\W*(?:http )?(?:error )?5\d\d\W{0,3}(?:service unavailable|gateway time-?out)STOP
+    EDGE\W*(?:系统|系統|服务器|伺服器)(?:繁忙|错误|錯誤|异常|異常)\W{0,2}请?請?(?:稍后|稍後|稍候)再?[试試]?STOP
     """
 )
 
@@ -151,6 +154,16 @@ CONSENT = _any(
     隐私|隱私|个人信息|個人資料|同意|广告|合作伙伴|プライバシー|同意する|クッキー|쿠키|개인정보
     Einwilligung|Datenschutz|akzeptieren|données personnelles|accepter|politique de confidentialité
     privacidad|aceptar|персональн|согласи|конфиденциальн
+    """
+)
+ADDRESSED = _any(  # a wall speaks to its reader, or has a button; an article about walls need not
+    r"""
+    \b(?:we|our|us|you|your|accept|agree|reject|allow|manage)\b
+    \b(?:wir|unsere?[nmrs]?|ihre?[nmrs]?|akzeptieren|zustimmen|ablehnen|nous|nos|notre|vos|votre|accepter|refuser)\b
+    \b(?:nosotros|nuestr[oa]s?|usted|aceptar|rechazar|noi|nostr[ie]|accett[oa]|accettare|rifiuta|nós|noss[oa]s?)\b
+    \b(?:aceitar|wij|onze|accepteren|akkoord|vi|våra|godkänn|accepter|my|nasi|akceptuj\w*|biz|kabul)\b
+    \b(?:мы|наш\w*|вы|ваш\w*|принять|согла\w+)\b
+    我们|我們|您|你|本(?:网|網)?站|接受|同意|当社|弊社|当サイト|お客様|私たち|あなた|저희|당사|귀하|사용자|동의|수락
     """
 )
 
