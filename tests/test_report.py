@@ -83,6 +83,15 @@ class Elements(HTMLParser):
         return [attrs[name] or "" for _, attrs in self.found if name in attrs]
 
 
+def test_a_report_says_what_left_the_machine() -> None:
+    hosts = [{"host": "a.example", "connections": 2, "sent": 1_200, "received": 34_000}]
+    ledgers = [{"event": "Ledger", "hosts": []}, {"event": "Ledger", "hosts": hosts}]
+    assert dict(report([*records(), *ledgers]).counts)["left this machine"] == (
+        "a.example (2): 1,200 bytes up, 34,000 down"
+    )
+    assert dict(report([*records(), ledgers[0]]).counts)["left this machine"] == "nothing: no connection"
+
+
 # -- records -> report ------------------------------------------------------------------------------------------------
 
 

@@ -159,6 +159,14 @@ def _counts(records: list[Record], result: Record, turns: tuple[Turn, ...]) -> I
     yield "tokens reused", f"{sum(_int(usage.get('reused_tokens')) for usage in usages):,}"
     seconds = _float(result.get("elapsed_seconds")) or sum(turn.seconds for turn in turns)
     yield "time", duration(seconds)
+    if ledger := _last(records, "Ledger"):
+        yield "left this machine", "; ".join(map(_traffic, _dicts(ledger.get("hosts")))) or "nothing: no connection"
+
+
+def _traffic(host: Record) -> str:
+    """What went to one host and came from it."""
+    sent, received = _int(host.get("sent")), _int(host.get("received"))
+    return f"{_str(host.get('host'))} ({_int(host.get('connections'))}): {sent:,} bytes up, {received:,} down"
 
 
 def duration(seconds: float) -> str:
