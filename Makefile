@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-kill bench-web bench-corpus bench-corpora clean
+.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-kill bench-web bench-corpus bench-corpora bench-pack clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -44,6 +44,10 @@ bench-web: $(VENV)/with-tests
 # ARGS: quality scale --peers PYTHON (one that has tantivy and bm25s) --embedder MODEL.gguf
 bench-corpus: $(VENV)/with-tests
 	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.corpus $(ARGS)
+
+# A pack made, moved, installed without any network in an empty home, and the demo's question answered there.
+bench-pack: $(VENV)/with-tests
+	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.pack $(ARGS)
 
 # The engine beside bare loops and other programs, in ratios. ARGS: MODEL.gguf --small SMALL.gguf --server llama-server
 bench-engine: $(VENV)/with-tests

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EVERYTHING = {
     "values", "errors", "abreast", "protocol", "guards", "window", "terms", "engine", "tools", "sources", "corpus",
     "events", "state", "agent", "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime",
-    "corpora", "meaning", "recorded", "replay", "demo", "fit", "cli",
+    "corpora", "meaning", "recorded", "replay", "demo", "fit", "pack", "cli",
 }  # fmt: skip
 
 MAY_IMPORT = {
@@ -47,7 +47,8 @@ MAY_IMPORT = {
     "fit": {"engine", "errors", "config", "registry", "hub", "settings", "protocol", "values"},
     "fit.doctor": EVERYTHING - {"cli"},
     "cli": {"fit", "sessions", "registry", "hub", "config", "settings", "demo", "errors", "events", "values", "report"}
-    | {"runtime", "corpora", "corpus", "recorded", "replay"},
+    | {"runtime", "corpora", "corpus", "recorded", "replay", "pack"},
+    "pack": {"registry", "errors"},
     "venus_convert": {"registry", "errors"},
 }
 

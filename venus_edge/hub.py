@@ -77,6 +77,14 @@ def parts(path: Path) -> list[Path]:
     return [other for n in range(1, int(named[2]) + 1) if (other := _part(path, stem, n, named[2])).is_file()]
 
 
+def name_for(spec: ModelSpec, path: Path) -> str:
+    """The name by which a model's file is found in a models directory: its own, or the model's before its part."""
+    if _names(spec, path.name):
+        return path.name
+    part = _PART.search(path.name)
+    return f"{spec.name}{part[0] if part else '.gguf'}"
+
+
 def _part(path: Path, stem: str, number: int, count: str) -> Path:
     return path.with_name(f"{stem}-{number:05d}-of-{count}.gguf")
 

@@ -673,6 +673,21 @@ def build_corpus(folder: Path, settings: Settings, progress: Progress | None = N
         return index, build(folder, index, extract, progress)
 
 
+def copy_corpus(path: Path, settings: Settings, target: Path) -> Path:
+    """Copies a corpus (by its name, its file, or its folder, which is indexed first) into a new file; a ZIM archive is
+    linked. Out: what was copied. Raises CorpusError."""
+    from venus_edge import corpora
+    from venus_edge.corpus import carry
+
+    file = corpora.named(path, settings) or (path if path.is_file() else None)
+    index = file or build_corpus(path, settings)[0]
+    if index.suffix.lower() == ".zim":
+        target.symlink_to(index.resolve())
+    else:
+        carry.copy(index, target)
+    return index
+
+
 def index_path(folder: Path, settings: Settings) -> Path:
     """Where the index of a folder is kept: the folder's name and a hash of its whole path."""
     whole = folder.resolve()

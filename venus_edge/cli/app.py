@@ -31,6 +31,8 @@ COMMANDS = {  # name -> module:attribute, loaded when the command is run or aske
     "cache": "venus_edge.cli.cache:cache",
     "config": "venus_edge.cli.config:config",
     "convert": "venus_convert.cli:convert_command",
+    "pack": "venus_edge.cli.pack:pack",
+    "unpack": "venus_edge.cli.pack:unpack",
 }
 SUMMARIES = {
     "run": "Answer a question by searching and reading.",
@@ -43,6 +45,8 @@ SUMMARIES = {
     "cache": "The pages that were fetched.",
     "config": "What the settings are, and where each came from.",
     "convert": "Turn a checkpoint folder into GGUF files.",
+    "pack": "Put what a machine without a network needs into one folder or .tar.",
+    "unpack": "Take such a pack in, every file checked.",
 }
 
 

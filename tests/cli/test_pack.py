@@ -1,0 +1,155 @@
+"""`pack` and `unpack` as a person types them: what goes in, what stays out, and what is refused in one line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from venus_edge import demo, registry
+from venus_edge.cli.app import cli
+from venus_edge.errors import UsageError
+from venus_edge.pack import wheels
+from venus_edge.settings import Directories
+
+PAGE = "---\nurl: https://例子.example/灯塔\ntitle: 克雷翁灯塔\n---\n克雷翁灯塔于1916年首次点亮，高53米。\n"
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A file of one's own that goes by another name than the shipped one's."""
+    return Path(shutil.copy(demo.HERE / "venus-tiny.gguf", tmp_path / "My_venus-tiny.gguf"))
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    (tmp_path / "笔记").mkdir()
+    (tmp_path / "笔记" / "灯塔.md").write_text(PAGE, encoding="utf-8")
+    return tmp_path / "笔记"
+
+
+def test_model_corpus_and_cache_arrive_and_answer(
+    tmp_path: Path, model: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit, home = tmp_path / "kit.tar", tmp_path / "home"
+    packed = run("pack", kit, "--model", model, "--corpus", notes, "--corpus", demo.CORPUS, "--cache")
+    assert (packed.exit_code, packed.stdout) == (0, f"{kit}\n"), packed.output
+    assert run("unpack", kit, home, "--files-only").exit_code == 0
+    for name in ("CONFIG", "DATA", "CACHE"):
+        monkeypatch.setenv(f"VENUS_{name}_DIR", str(home / name.lower()))
+    shutil.rmtree(notes)
+    model.unlink()
+    answered = run("run", demo.questions()[0].text)
+    assert answered.exit_code == 0, answered.output
+    assert demo.questions()[0].expect in answered.stdout
+    assert "Connections: none; 0 bytes left this machine" in answered.stderr
+    (index,) = (home / "data" / "corpora").glob("笔记-*.sqlite")
+    assert "https://例子.example/灯塔" in run("corpus", "search", index, "灯塔 高度").stdout
+
+
+def test_no_secret_and_nothing_of_this_machine_goes_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Directories.from_environment().config
+    config.mkdir(parents=True)
+    (config / "config.toml").write_text(
+        'serper_key = "sk-secret"\nengine = "http://me:pass@10.0.0.1:1"\nproxy = "http://me:pass@p:1"\n'
+        'threads = 7\nresults = 5\nlanguage = "zh-CN"\nallow_hosts = ["wiki.lan"]\n'
+    )
+    monkeypatch.setenv("VENUS_TAVILY_KEY", "sk-secret")
+    assert run("pack", tmp_path / "kit", "--model", "venus-tiny").exit_code == 0
+    assert (tmp_path / "kit" / "config" / "config.toml").read_text() == (
+        'results = 5\nlanguage = "zh-CN"\nmodel = "venus-tiny"\noffline = true\n'
+    )
+    everything = b"".join(path.read_bytes() for path in (tmp_path / "kit").rglob("*") if path.is_file())
+    for secret in (b"sk-secret", b"me:pass", b"wiki.lan", str(tmp_path).encode()):
+        assert secret not in everything
+
+
+def test_a_model_of_ones_own_is_found_by_its_name_there(tmp_path: Path, model: Path) -> None:
+    assert run("pack", tmp_path / "kit", "--model", model).exit_code == 0
+    packed = json.loads((tmp_path / "kit" / "manifest.json").read_text())
+    assert packed["model"] == "my-venus-tiny"
+    assert (tmp_path / "kit" / "models" / "My_venus-tiny.gguf").is_file()
+    spec = registry.load(tmp_path / "kit" / "config")["my-venus-tiny"]
+    assert (spec.file, spec.n_ctx, spec.sampling.max_tokens) == ("", 4_096, 400)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["kit"], "nothing to pack: name --model, --corpus, --cache or --wheels"),
+        (["kit", "--cache", "--python", "3.12"], "--python, --platform and --source say what --wheels are for: "),
+        (["kit", "--model", "no-such"], "unknown model 'no-such'; known: "),
+        (["kit", "--model", "dr-venus-4b-rl"], "model dr-venus-4b-rl is not on this machine; get it with: "),
+        (["kit", "--corpus", "missing"], "missing"),
+        (["nowhere/kit", "--cache"], "nowhere is not there: make it first"),
+        (["there", "--cache"], "there is there already: name a new folder or .tar"),
+        (["kit", "--wheels", "--python", "2.7"], "--python is 3.11 or newer, as 3.12, not '2.7'"),
+        (["kit", "--wheels", "--platform", "plan9"], "'plan9' is no platform of wheels"),
+    ],
+)
+def test_what_cannot_be_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], line: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    result = run("pack", *words)
+    last = result.stderr.splitlines()[-1]
+    assert (result.exit_code in (1, 2), line in last, last.startswith("Error: ")) == (True, True, True), result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_unpack_says_what_is_wrong_in_one_line(tmp_path: Path) -> None:
+    result = run("unpack", tmp_path / "kit.tar", tmp_path / "home")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"Error: {tmp_path / 'kit.tar'} cannot be read: No such file or directory\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("platforms", "system"),
+    [
+        (("manylinux_2_28_x86_64", "manylinux2014_x86_64", "linux_x86_64"), "linux x86_64"),
+        (("manylinux_2_28_aarch64",), "linux aarch64"),
+        (("win_amd64",), "windows amd64"),
+        (("macosx_12_0_arm64",), "darwin arm64"),
+    ],
+)
+def test_a_platform_of_wheels_names_a_machine(platforms: tuple[str, ...], system: str) -> None:
+    assert wheels._system(platforms) == system
+    with pytest.raises(UsageError, match="one kind of machine"):
+        wheels._system((*platforms, "musllinux_1_2_riscv64"))
+
+
+def test_requirements_are_those_of_the_metadata_without_llama() -> None:
+    found = wheels.requirements("venus-edge", ("pdf",))
+    assert [line for line in found if line.startswith(("llama", "pytest", "brotli"))] == []
+    assert [line.split(">")[0] for line in found if line.startswith(("pypdfium2", "numpy"))] == ["numpy", "pypdfium2"]
+
+
+def test_the_wheel_of_an_installation_is_put_together_again(tmp_path: Path) -> None:
+    installed = tmp_path / "site"
+    info = installed / "venus_edge-9.9.dist-info"
+    files = {
+        "venus_edge/__init__.py": "x = '灯塔'\n",
+        "venus_edge/demo/a.gguf": "GGUF",
+        "venus_edge-9.9.dist-info/METADATA": "Metadata-Version: 2.1\nName: venus-edge\nVersion: 9.9\n",
+        "venus_edge-9.9.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    for name, text in files.items():
+        (installed / name).parent.mkdir(parents=True, exist_ok=True)
+        (installed / name).write_text(text, encoding="utf-8")
+    written = ["../bin/venus-edge", "venus_edge-9.9.dist-info/INSTALLER", "venus_edge/__pycache__/x.pyc"]
+    (info / "RECORD").write_text("".join(f"{name},,\n" for name in [*files, *written]))
+    (distribution,) = metadata.distributions(name="venus-edge", path=[str(installed)])
+    wheel = wheels.again(distribution, tmp_path)
+    with zipfile.ZipFile(wheel) as archive:
+        assert sorted(archive.namelist()) == sorted([*files, "venus_edge-9.9.dist-info/RECORD"])
+        assert archive.read("venus_edge/__init__.py").decode() == files["venus_edge/__init__.py"]
