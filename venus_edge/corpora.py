@@ -423,7 +423,7 @@ class Joined:
 def opened(file: Path, settings: Settings, note: Note, check: bool = True) -> Opened:
     """A corpus file with its archives, or an archive by itself. An archive that cannot be read is said through `note`,
     and the others stay usable. Raises CorpusError if nothing is left."""
-    from venus_edge.corpus.index import Corpus
+    from venus_edge import meaning
     from venus_edge.corpus.zim import Zim
 
     if file.suffix.lower() in (".zim", ".zimaa"):
@@ -431,7 +431,7 @@ def opened(file: Path, settings: Settings, note: Note, check: bool = True) -> Op
         if archive.note:
             note(archive.note)
         return archive
-    corpus: Corpus = Corpus(file, check=check)
+    corpus = meaning.corpus(file, settings, note, check)
     archives: list[Zim] = []
     for source in _sources(file):
         if source.kind == "zim":
