@@ -17,7 +17,7 @@ from venus_edge.settings import Services, Settings
 from venus_edge.sources.brave import Brave
 from venus_edge.sources.gate import Gate, Policy
 from venus_edge.sources.language import named
-from venus_edge.sources.provider import EMPTY, UNREACHABLE, Provider, Reply
+from venus_edge.sources.provider import EMPTY, UNREACHABLE, Provider, Reply, found
 from venus_edge.sources.searxng import SearXNG
 from venus_edge.sources.serper import Serper
 from venus_edge.sources.services import SERVICES, providers
@@ -236,6 +236,29 @@ def test_searxng_whose_engines_are_silent_has_not_found_nothing(site: Site) -> N
     reply = ask(site, "searxng")
     assert reply.failure is not None
     assert (reply.failure.trouble, "google, bing" in reply.failure.detail) == (Trouble.TIMEOUT, True)
+
+
+@pytest.mark.parametrize("reply", [{}, {"results": None}, {"results": "没有"}])
+def test_searxng_without_a_list_of_results_has_not_found_nothing(site: Site, reply: dict[str, object]) -> None:
+    put(site, "searxng", reply)
+    said = ask(site, "searxng").failure
+    assert said is not None
+    assert (said.trouble, said.detail) == (
+        Trouble.REFUSED,
+        "search service refused: its reply is not what it should be",
+    )
+
+
+def test_two_places_of_a_page_are_one_result_and_two_routes_are_two() -> None:
+    urls = (
+        "https://a.cn/灯塔#高度",
+        "https://a.cn/灯塔",
+        "https://a.cn/灯塔#历史",
+        "https://b.cn/#/a",
+        "https://b.cn/#/b",
+    )
+    reply = found((Hit("", url, "", "") for url in urls), 10)
+    assert [hit.url for hit in reply.hits] == ["https://a.cn/灯塔#高度", "https://b.cn/#/a", "https://b.cn/#/b"]
 
 
 def test_wikipedias_own_errors_are_refusals(site: Site) -> None:

@@ -58,10 +58,16 @@ def refused(why: str, again: Again = "later", wait: float = 0.0) -> Reply:
     return Reply(failure=Failure(Trouble.REFUSED, f"search service refused: {why}"), again=again, wait=wait)
 
 
+def _page(url: str) -> str:
+    """An address without the place in the page; what some sites call their pages by (#/, #!) stays."""
+    page, _, place = url.partition("#")
+    return url if place.startswith(("/", "!")) else page
+
+
 def found(hits: Iterable[Hit], limit: int) -> Reply:
-    """Results, each address once; what has no web address is no result. Without any, nothing was found."""
+    """Results, each page once; what has no web address is no result. Without any, nothing was found."""
     by_url: dict[str, Hit] = {}
     for hit in hits:
         if hit.url.startswith(("http://", "https://")):
-            by_url.setdefault(hit.url, hit)
+            by_url.setdefault(_page(hit.url), hit)
     return Reply(tuple(by_url.values())[:limit]) if by_url else Reply(failure=EMPTY)

@@ -37,7 +37,9 @@ class SearXNG:
         reply = Service(self.gate, meanings=_MEANINGS).get(url, asked, deadline)
         if isinstance(reply, Reply):
             return reply
-        results = items(reply.get("results"))
+        if not isinstance(reply.get("results"), list):
+            return refused("its reply is not what it should be")
+        results = items(reply["results"])
         silent = reply.get("unresponsive_engines")
         if not results and isinstance(silent, list) and silent:
             engines = ", ".join(str(e[0]) for e in silent if isinstance(e, list) and e)
