@@ -109,3 +109,8 @@ def test_a_speed_is_measured_once_per_model_and_way_of_opening(tmp_path: Path) -
 def test_an_engine_that_writes_nothing_is_no_division_by_zero() -> None:
     found = speed.measure(ScriptedEngine([""]), clock=lambda: 0.0)
     assert found.decode > 0
+
+
+def test_what_takes_many_hours_is_told_in_hours() -> None:
+    assert str(speed.Estimate(3.0 * 3600, 1.5 * 3600, 9.25 * 3600)) == "about 3.0 hours, 1.5 to 9.2"
+    assert str(speed.Estimate(179 * 60, 30 * 60, 400 * 60)) == "about 179 minutes, 30 to 400"

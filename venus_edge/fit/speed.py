@@ -49,6 +49,7 @@ SHAPES: dict[str, tuple[Shape, Shape, Shape]] = {
     "rl": (Shape(54_035, 10_012, 6), Shape(79_907, 17_000, 9), Shape(130_235, 29_851, 15)),
     "sft": (Shape(19_674, 4_861, 4), Shape(30_911, 7_900, 8), Shape(46_744, 10_055, 12)),
 }
+IN_HOURS = 3 * 3600.0  # seconds: a longer run is told in hours
 PAGE_READ, PAGE_WRITTEN = 4_000, 400  # tokens of a page that is read with the model: its prompt, its evidence
 
 
@@ -61,6 +62,9 @@ class Estimate:
     most: float
 
     def __str__(self) -> str:
+        if self.usual >= IN_HOURS:
+            told = tuple(f"{part / 3600:.1f}" for part in (self.usual, self.least, self.most))
+            return f"about {told[0]} hours, {told[1]} to {told[2]}"
         usual, least, most = (_minutes(part) for part in (self.usual, self.least, self.most))
         about = f"about {usual} minute{'s' if usual > 1 else ''}"
         return about if least == most else f"{about}, {least} to {most}"
