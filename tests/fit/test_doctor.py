@@ -211,6 +211,13 @@ def test_a_host_of_ones_own_is_reached_through_the_gate_and_a_private_one_is_not
     assert "unreachable" in doctor.reach(f"http://{own}/", settings, own)
 
 
+def test_what_a_run_would_reach_through_a_proxy_is_tried_through_it(tmp_path: Path) -> None:
+    settings = Settings(Directories(tmp_path, tmp_path, tmp_path), proxy="http://me:s3cr3t@127.0.0.1:1")
+    said = doctor.reach("http://example.org/", settings, "")
+    assert said.startswith("through the proxy 127.0.0.1: unreachable: example.org")
+    assert "s3cr3t" not in said
+
+
 def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
     found = examined(tmp_path, {"engine": "http://127.0.0.1:1"})["model"]
     assert (found.state, "start it, or check the address" in found.detail) == ("fail", True)

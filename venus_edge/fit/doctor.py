@@ -416,4 +416,7 @@ def reach(address: str, settings: Settings, own: str) -> str:
     proxies.check()
     gate = Gate(Policy(settings.offline, allowed), environment=True, proxies=proxies)
     answer = Fetcher(gate, Limits(seconds=REACHED)).fetch(place)
-    return answer.detail if isinstance(answer, Failure) else ""
+    if not isinstance(answer, Failure):
+        return ""
+    through = proxies.of(place.scheme, place.host, place.port)
+    return answer.detail if through is None else f"through the proxy {through.url.host.decode()}: {answer.detail}"
