@@ -84,8 +84,8 @@ class Elements(HTMLParser):
 
 
 def test_a_report_says_what_left_the_machine() -> None:
-    hosts = [{"host": "a.example", "connections": 2, "sent": 1_200, "received": 34_000}]
-    ledgers = [{"event": "Ledger", "hosts": []}, {"event": "Ledger", "hosts": hosts}]
+    hosts: list[dict[str, Any]] = [{"host": "a.example", "connections": 2, "sent": 1_200, "received": 34_000}]
+    ledgers: list[dict[str, Any]] = [{"event": "Ledger", "hosts": []}, {"event": "Ledger", "hosts": hosts}]
     assert dict(report([*records(), *ledgers]).counts)["left this machine"] == (
         "a.example (2): 1,200 bytes up, 34,000 down"
     )
