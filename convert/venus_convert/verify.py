@@ -121,6 +121,8 @@ def _model(path: Path, vocab_only: bool = False) -> Iterator[tuple[Any, Any]]:
     llama_cpp.llama_backend_init()
     params = llama_cpp.llama_model_default_params()
     params.vocab_only, params.n_gpu_layers = vocab_only, 0
+    # gcc up to 12 miscompiles ggml's AMX kernels, which come with the other layouts (llama.cpp#20824)
+    params.use_extra_bufts = b"AMX_INT8 = 1" not in llama_cpp.llama_print_system_info()
     model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
     _quiet(llama_cpp)
     if not model:
