@@ -216,14 +216,15 @@ def _common_suffix(a: str, b: str) -> int:
     return next((i for i in range(most) if a[-1 - i] != b[-1 - i]), most)
 
 
-_SENTENCE = re.compile(r"[^\s.!?。！？][^.!?。！？\n]*[.!?。！？]")
+_ENDS = ".!?。！？"
+_STRETCH = re.compile(rf"[^\s{_ENDS}][^{_ENDS}\n]*[{_ENDS}]?")  # one that does not end is passed over once
 _SENTENCES = 12
 
 
 def _few_sentences(recent: str, seen: int) -> Loop | None:
     """A loop that changes the order of its rounds: of the last twelve sentences or more at most every fourth is
     another. Short ones are lists of words as a rule: they fill nothing."""
-    prose = list(_SENTENCE.finditer(recent))[1:]
+    prose = [match for match in _STRETCH.finditer(recent) if match[0][-1] in _ENDS][1:]
     said, again = Counter[str](), 0
     for count, match in enumerate(reversed(prose), 1):
         sentence = match[0]
