@@ -26,12 +26,15 @@ fcntl = pytest.importorskip("fcntl")
 
 # A run of the command line whose model is a script that never comes to an end by itself: a slow one.
 SLOW = """
-import itertools, sys, time
+import itertools, random, signal, sys, time
 from venus_edge import runtime
 from venus_edge.cli import cli
 from venus_edge.engine.scripted import ScriptedEngine
 
+for ending in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+    signal.signal(ending, signal.SIG_DFL)  # whatever started the tests ignores them, as nohup does
 ASKS = b"provide the entire final answer"
+pick = random.Random(7)
 search = '想\\n</think>\\n\\n<tool_call>\\n{{"name": "search", "arguments": {{"query": ["{}"]}}}}\\n</tool_call>'
 answer = "ok\\n</think>\\n\\n<answer>Lit in 1916. 1916年点亮。</answer>"
 
@@ -39,7 +42,7 @@ def script():
     yield search.format("lighthouse")
     for number in itertools.count():
         asked = ASKS in bytes(engine.requests[-1].prompt)
-        yield answer if asked else " ".join(f"w{n * 7919 % 1009}" for n in range(100_000))
+        yield answer if asked else "w7919 " + " ".join(f"{pick.getrandbits(40):x}" for _ in range(100_000))
 
 class Slow(ScriptedEngine):
     notes = ()
