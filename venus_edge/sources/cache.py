@@ -12,6 +12,7 @@ import hashlib
 import json
 import sqlite3
 import threading
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -414,11 +415,25 @@ _OF_THE_MESSAGE = frozenset(("content-length", "content-encoding", "transfer-enc
 
 
 def _prepare(db: sqlite3.Connection) -> None:
-    db.execute("PRAGMA journal_mode = WAL")
+    _write_ahead(db)
     db.execute("PRAGMA synchronous = NORMAL")
     layout = db.execute("PRAGMA user_version").fetchone()[0]
     if layout != _LAYOUT:
         db.executescript(("DROP TABLE IF EXISTS page;" if layout == _OLD_PAGES else "") + _SCHEMA)
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """WAL. While another process opens the file for the first time too, SQLite refuses this at once: it is not waited
+    for as a write is."""
+    patient = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > patient:
+                raise
+            time.sleep(0.01)
 
 
 def _is_export(file: Path) -> bool:
