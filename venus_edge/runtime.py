@@ -675,16 +675,16 @@ def build_corpus(folder: Path, settings: Settings, progress: Progress | None = N
 
 def copy_corpus(path: Path, settings: Settings, target: Path) -> Path:
     """Copies a corpus (by its name, its file, or its folder, which is indexed first) into a new file; a ZIM archive is
-    linked. Out: what was copied. Raises CorpusError."""
+    linked. Out: what was copied. Raises CorpusError, StorageError."""
     from venus_edge import corpora
-    from venus_edge.corpus import carry
+    from venus_edge.corpus import ledger
 
     file = corpora.named(path, settings) or (path if path.is_file() else None)
     index = file or build_corpus(path, settings)[0]
     if index.suffix.lower() == ".zim":
         target.symlink_to(index.resolve())
     else:
-        carry.copy(index, target)
+        ledger.export(index, target)  # tells nothing of this disk
     return index
 
 

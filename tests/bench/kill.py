@@ -44,8 +44,8 @@ class Tally:
 
 def preload() -> None:
     """Everything that a run imports, so that a process costs a fork."""
-    import llama_cpp  # noqa: F401
-    import rich.live  # noqa: F401
+    import llama_cpp  # noqa: F401  (loaded once here, for every fork)
+    import rich.live  # noqa: F401  (as above)
 
     import venus_edge.cli.keys
     import venus_edge.cli.resume
@@ -53,7 +53,7 @@ def preload() -> None:
     import venus_edge.corpus.index
     import venus_edge.engine.llama
     import venus_edge.runtime
-    import venus_edge.sources.extract  # noqa: F401
+    import venus_edge.sources.extract  # noqa: F401  (as above)
 
 
 def child(arguments: list[str]) -> int:
@@ -197,9 +197,9 @@ def main() -> int:
     tally = bench.tally
     print(f"{tally.kills} kills of {tally.runs} runs in {time.monotonic() - began:.0f} s")  # noqa: T201  (a bench prints)
     for place, count in sorted(tally.fell.items()):
-        print(f"  {count:4}  {place}")  # noqa: T201
-    print(f"wrong: {len(tally.wrong)}; sessions left over: {len(left)}")  # noqa: T201
-    print("\n".join(tally.wrong[:20]))  # noqa: T201
+        print(f"  {count:4}  {place}")  # noqa: T201  (a bench prints)
+    print(f"wrong: {len(tally.wrong)}; sessions left over: {len(left)}")  # noqa: T201  (a bench prints)
+    print("\n".join(tally.wrong[:20]))  # noqa: T201  (a bench prints)
     return 1 if tally.wrong or left else 0
 
 

@@ -56,6 +56,13 @@ def test_model_corpus_and_cache_arrive_and_answer(
     assert "https://例子.example/灯塔" in run("corpus", "search", index, "灯塔 高度").stdout
 
 
+def test_a_corpus_in_a_pack_does_not_say_from_where_it_was_read(tmp_path: Path, notes: Path) -> None:
+    assert run("corpus", "create", "notes", notes).exit_code == 0
+    assert run("pack", tmp_path / "kit", "--corpus", "notes").exit_code == 0
+    (index,) = (tmp_path / "kit").rglob("*.sqlite")
+    assert str(tmp_path).encode() not in index.read_bytes()
+
+
 def test_no_secret_and_nothing_of_this_machine_goes_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = Directories.from_environment().config
     config.mkdir(parents=True)
