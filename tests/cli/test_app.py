@@ -90,8 +90,9 @@ def test_no_question_is_a_usage_error(arguments: list[str]) -> None:
     assert "no question; venus-edge run" in result.output
 
 
-def test_a_question_longer_than_any_question_is_refused_before_a_model_is_loaded() -> None:
-    result = CliRunner().invoke(cli, ["run", "-"], input="长" * 1_000_001)
+@pytest.mark.parametrize("text", ["长" * 1_000_001, " 长" * 600_000], ids=["without spaces", "cut at a space"])
+def test_a_question_longer_than_any_question_is_refused_before_a_model_is_loaded(text: str) -> None:
+    result = CliRunner().invoke(cli, ["run", "-"], input=text)
     assert result.exit_code == 2
     assert "longer than 1,000,000 characters; put documents in a --corpus folder" in result.output
 

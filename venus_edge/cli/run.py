@@ -127,10 +127,11 @@ def _question(given: str | None, demo: bool) -> str:
         given = questions()[0].text
     if given == "-":
         given = sys.stdin.read(QUESTION_LIMIT + 1)
-    text = (given or "").replace("\x00", "").strip()
+    given = given or ""
+    text = given.replace("\x00", "").strip()
     if not text:
         raise UsageError('no question; venus-edge run "..." asks one, venus-edge run --demo shows how it looks')
-    if len(text) > QUESTION_LIMIT:
+    if len(given) > QUESTION_LIMIT:  # before the strip, which may end on the limit what was cut there
         raise UsageError(
             f"the question is longer than {QUESTION_LIMIT:,} characters; put documents in a --corpus folder"
         )
