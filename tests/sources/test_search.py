@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clock import Clock
 from venus_edge.sources.cache import Cache
 from venus_edge.sources.provider import EMPTY, OFFLINE, REFUSED, TIMED_OUT, Provider, Reply, found, refused
 from venus_edge.sources.search import Search
@@ -36,21 +37,6 @@ class Fake:
     def ask(self, query: str, limit: int, deadline: float) -> Reply:
         self.asked.append(query)
         return self.replies[min(len(self.asked), len(self.replies)) - 1]
-
-
-@dataclass
-class Clock:
-    """A clock that only a pause moves."""
-
-    now: float = 1_800_000_000.0
-    slept: list[float] = field(default_factory=list)
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        self.slept.append(seconds)
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from tests.sources.loopback import Reply, Site, open_gate
+from tests.support.clock import Clock
 from venus_edge.cli.view import found_lines
 from venus_edge.sources.ddgs import Ddgs
 from venus_edge.sources.gate import Gate, Policy
@@ -29,21 +29,6 @@ from venus_edge.values import Found, Hit, SearchCall, ToolResult
 
 CHECK = "<html><body><h1>Are you a robot?</h1><form id='challenge-form'></form></body></html>"
 DDG_HIT = "<div class='body'><h2>{0}</h2><a href='https://example.org/{0}'>{0} text</a></div>"
-
-
-@dataclass
-class Clock:
-    """Pauses pass at once."""
-
-    now: float = 1_800_000_000.0
-    slept: list[float] = field(default_factory=list)
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        self.slept.append(seconds)
 
 
 @contextmanager
