@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EVERYTHING = {
     "values", "errors", "abreast", "protocol", "guards", "window", "terms", "engine", "tools", "sources", "corpus",
     "events", "state", "agent", "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime",
-    "corpora", "meaning", "recorded", "replay", "demo", "fit", "pack", "cli",
+    "model", "world", "corpora", "meaning", "recorded", "replay", "demo", "fit", "pack", "cli",
 }  # fmt: skip
 
 MAY_IMPORT = {
@@ -42,12 +42,14 @@ MAY_IMPORT = {
     "corpora": {"meaning", "corpus", "sources", "sessions", "settings", "errors", "values"},  # all kinds of sources
     "replay": {"values", "errors", "protocol", "window", "events", "state", "engine", "tools", "agent"},
     "recorded": {"config", "hub", "agent", "engine", "errors", "events", "guards", "registry", "sessions", "settings"},
+    "model": {"values", "errors", "engine", "protocol", "registry", "settings", "fit", "sources"},
+    "world": {"values", "errors", "events", "sessions", "settings", "tools", "sources", "corpus", "corpora", "meaning"},
     "runtime": EVERYTHING - {"cli"},
     "fit.planner": {"values"},
     "fit": {"engine", "errors", "config", "registry", "hub", "settings", "protocol", "values"},
     "fit.doctor": EVERYTHING - {"cli"},
     "cli": {"fit", "sessions", "registry", "hub", "config", "settings", "demo", "errors", "events", "values", "report"}
-    | {"runtime", "corpora", "corpus", "recorded", "replay", "pack"},
+    | {"runtime", "model", "world", "corpora", "corpus", "recorded", "replay", "pack"},
     "pack": {"registry", "errors"},
     "venus_convert": {"registry", "errors"},
 }

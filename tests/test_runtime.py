@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from venus_edge import demo, registry, runtime
+from venus_edge import demo, model, registry, runtime, world
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.scripted import ScriptedEngine
 from venus_edge.errors import EngineError, ModelError, StorageError, UsageError
@@ -50,7 +50,7 @@ def test_where_llama_cpp_finds_less_memory_than_the_plan_the_next_smaller_window
     fits: int, window: int
 ) -> None:
     asked, opened = opener(fits)
-    chosen, engine = runtime._first_that_opens(plans, opened, 131_072, asked=False)
+    chosen, engine = model._first_that_opens(plans, opened, 131_072, asked=False)
     assert (chosen.n_ctx, engine.n_ctx) == (window, window)
     assert asked == sorted(asked, reverse=True)
 
@@ -58,14 +58,14 @@ def test_where_llama_cpp_finds_less_memory_than_the_plan_the_next_smaller_window
 def test_a_window_that_was_asked_for_is_opened_or_refused() -> None:
     asked, opened = opener(1000)
     with pytest.raises(EngineError, match="no memory"):
-        runtime._first_that_opens(plans, opened, 131_072, asked=True)
+        model._first_that_opens(plans, opened, 131_072, asked=True)
     assert asked == [131_072]
 
 
 def test_a_plan_that_fits_nowhere_is_refused_before_anything_is_loaded() -> None:
     asked, opened = opener(200_000)
     with pytest.raises(EngineError, match=r"a window of 4,096 tokens takes 2.9 GiB of memory .*1.0 are free"):
-        runtime._first_that_opens(
+        model._first_that_opens(
             lambda _: planner.plan(planner.known("any"), Machine(4 * GIB, GIB, 4)), opened, 131_072, asked=False
         )
     assert asked == []
@@ -89,19 +89,19 @@ def test_a_window_beyond_what_the_model_was_made_for_is_refused(tmp_path: Path) 
 
 @pytest.mark.parametrize(("asked", "layers"), [("auto", 0), ("all", -1), ("7", 7)])
 def test_layers_that_were_asked_for_are_passed_on_and_others_planned(tmp_path: Path, asked: str, layers: int) -> None:
-    options = runtime.options(plans(32_768), settings(tmp_path, gpu_layers=asked))
+    options = model.options(plans(32_768), settings(tmp_path, gpu_layers=asked))
     assert (options.n_gpu_layers, options.n_ctx, options.type_k) == (layers, 32_768, "f16")
 
 
 @pytest.mark.parametrize(("text", "layers"), [("auto", None), ("all", -1), ("0", 0), ("20", 20)])
 def test_gpu_layers_are_read(text: str, layers: int | None) -> None:
-    assert runtime._gpu_layers(text) == layers
+    assert model.gpu_layers(text) == layers
 
 
 @pytest.mark.parametrize("text", ["", "-1", "many", "２"])
 def test_gpu_layers_that_are_no_number_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="gpu-layers is auto, all or a number"):
-        runtime._gpu_layers(text)
+        model.gpu_layers(text)
 
 
 def test_a_missing_model_is_said_before_a_corpus_is_indexed(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_missing_model_is_said_before_a_corpus_is_indexed(tmp_path: Path) -> N
 
 
 def test_what_the_settings_say_is_laid_over_the_models_entry(tmp_path: Path) -> None:
-    spec = runtime.spec_of(settings(tmp_path, dialect="sft", reader="extractive", results=4, temperature=0.0))
+    spec = model.spec_of(settings(tmp_path, dialect="sft", reader="extractive", results=4, temperature=0.0))
     assert (spec.name, spec.dialect, spec.reader, spec.results) == ("dr-venus-4b-rl", "sft", "extractive", 4)
     assert spec.sampling.temperature == 0.0
 
@@ -122,7 +122,7 @@ def test_what_the_settings_say_is_laid_over_the_models_entry(tmp_path: Path) -> 
 def test_a_gguf_of_ones_own_is_named_by_its_path(tmp_path: Path) -> None:
     file = tmp_path / "DR-Venus-4B-SFT-Q4_K_M.gguf"
     file.write_bytes(b"GGUF")
-    spec = runtime.spec_of(settings(tmp_path, model=str(file)))
+    spec = model.spec_of(settings(tmp_path, model=str(file)))
     assert (spec.dialect, spec.file, spec.reader) == ("sft", str(file), "model")
 
 
@@ -162,12 +162,12 @@ def test_several_corpora_are_ranked_together(tmp_path: Path) -> None:
 
 def test_an_index_that_cannot_be_written_is_searched_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen, notes = settings(tmp_path, model=demo.MODEL, corpus=(demo.CORPUS,), offline=True), list[str]()
-    runtime.build_corpus(demo.CORPUS, chosen)
+    world.build_corpus(demo.CORPUS, chosen)
 
     def full(*_: object) -> object:
         raise StorageError("no space")
 
-    monkeypatch.setattr(runtime, "build_corpus", full)
+    monkeypatch.setattr(world, "build_corpus", full)
     with runtime.prepare(chosen, notes.append) as ready:
         assert len(ready.agent._tools.call(SearchCall(("lighthouse",)), "?").found[0].hits) == 3
     assert notes == ["corpus atlas is searched as it was indexed before: no space"]
@@ -181,4 +181,4 @@ def test_an_index_that_cannot_be_written_is_searched_as_it_is(tmp_path: Path, mo
 def test_a_model_whose_template_fails_is_one_line_before_a_run_begins() -> None:
     engine = ScriptedEngine([], chat_template="{{ raise_exception('only for robots') }}")
     with pytest.raises(ModelError, match=r"venus-tiny.*: the chat template fails: only for robots; give a file"):
-        runtime._check_template(registry.load()["venus-tiny"], engine, date(2026, 3, 1))
+        model.check_template(registry.load()["venus-tiny"], engine, date(2026, 3, 1))

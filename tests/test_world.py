@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from tests.sources.loopback import Reply, Site
-from venus_edge import demo, runtime
+from venus_edge import demo, model, runtime, world
 from venus_edge.errors import UsageError
 from venus_edge.settings import Directories, Services, Settings
 from venus_edge.tools.evidence import ModelReader
@@ -157,7 +157,7 @@ def test_the_page_cache_keeps_to_its_size(site: Site, tmp_path: Path) -> None:
         site.page(f"/{n}", "<p>" + os.urandom(100_000).hex() + "</p>", Cache_Control="max-age=600")
     visit = VisitCall(tuple(site.url(f"/{n}") for n in range(5)), "x")
     called(settings(tmp_path, site, cache_mb=1), visit, VisitCall(tuple(site.url(f"/{n}") for n in (5, 6, 7)), "x"))
-    with runtime.page_cache(settings(tmp_path, site).directories) as cache:
+    with world.page_cache(settings(tmp_path, site).directories) as cache:
         stats = cache.stats()
     assert 1 <= stats.pages < 8
     assert stats.bytes <= 1_000_000
@@ -168,7 +168,7 @@ def test_the_reading_is_as_long_as_was_asked_for(
     site: Site, tmp_path: Path, asked: int | None, page: int, window: int
 ) -> None:
     chosen = settings(tmp_path, site, read_tokens=asked, reader="model")
-    assert runtime._reading_window(chosen) == window
+    assert model._reading_window(chosen) == window
     with runtime.prepare(chosen, lambda _: None) as ready:
         reader = cast(KeptReader, cast(Toolbox, ready.agent._tools).reader)
         assert isinstance(reader.reader, ModelReader)

@@ -27,7 +27,7 @@ fcntl = pytest.importorskip("fcntl")
 # A run of the command line whose model is a script that never comes to an end by itself: a slow one.
 SLOW = """
 import itertools, random, signal, sys, time
-from venus_edge import runtime
+from venus_edge import model
 from venus_edge.cli import cli
 from venus_edge.engine.scripted import ScriptedEngine
 
@@ -58,7 +58,7 @@ class Slow(ScriptedEngine):
         return generation
 
 engine = Slow(script())
-runtime._engine = lambda *_: (engine, "")
+model.opened = lambda *_: (engine, "")
 FAULT
 cli()
 """

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support import bert
-from venus_edge import meaning, runtime
+from venus_edge import meaning, world
 from venus_edge.corpus import dense
 from venus_edge.corpus.index import Corpus
 from venus_edge.corpus.store import Document, Writer
@@ -156,9 +156,7 @@ def test_a_run_with_an_embedding_model_finds_pages_of_its_corpus_by_meaning(tmp_
     directories = Directories(tmp_path / "config", tmp_path / "data", tmp_path / "cache")
     told: list[str] = []
     for dense_, expected in (("", []), ("all-minilm-l6-v2", ["lighthouse high"]), (str(model), ["lighthouse high"])):
-        with closing(
-            runtime.open_corpus(folder, Settings(directories, dense=dense_, threads=1), told.append)
-        ) as opened:
+        with closing(world.open_corpus(folder, Settings(directories, dense=dense_, threads=1), told.append)) as opened:
             assert [hit.snippet for hit in opened.search("pharos").hits[:1]] == expected
     assert [line for line in told if "embedded" in line] == [told[1]]
     assert told[1].endswith("3 of 3 passages embedded")

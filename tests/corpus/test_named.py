@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from venus_edge import corpora, runtime
+from venus_edge import corpora, world
 from venus_edge.cli.app import cli
 from venus_edge.cli.corpus import Meter
 from venus_edge.corpus import collect, store
@@ -244,7 +244,7 @@ def session(chosen: Settings) -> str:
 def test_what_a_session_read_is_a_corpus_that_opens_offline(chosen: Settings, session: str) -> None:
     done = CliRunner().invoke(cli, ["cache", "pack", session, "--name", "lights"])
     assert (done.exit_code, done.stderr) == (0, "2 pages: 2 new, 0 as before\n")
-    opened = runtime.open_corpus(Path("lights"), chosen, lambda _: None)
+    opened = world.open_corpus(Path("lights"), chosen, lambda _: None)
     assert [hit.url for hit in opened.search("灯塔高度").hits] == ["https://x.example/灯塔"]
     for url in ("https://www.x.example/lights/", "http://x.example/r0"):
         assert isinstance(opened.open(url), Page)

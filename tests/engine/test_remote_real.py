@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.remote_fakes import PlainClient
-from venus_edge import demo, registry, runtime
+from venus_edge import demo, registry, world
 from venus_edge.agent import Agent, Config
 from venus_edge.corpus.shelf import Shelf
 from venus_edge.engine import Engine, Request, Sampling, Triggered
@@ -91,7 +91,7 @@ def played(engine: Engine, home: Path) -> list[Event]:
     """A greedy run of the demo's first question."""
     settings = Settings(Directories(home / "config", home / "data", home / "cache"), offline=True)
     spec = registry.find(demo.MODEL, registry.load(settings.directories.config))
-    with closing(runtime.open_corpus(demo.CORPUS, settings, lambda _: None)) as corpus:
+    with closing(world.open_corpus(demo.CORPUS, settings, lambda _: None)) as corpus:
         shelf = Shelf([corpus])
         tools = Toolbox(shelf, shelf, ExtractiveReader(), spec.dialect, spec.results)
         agent = Agent(engine, tools, Config(date(2026, 3, 1), spec.sampling, template=engine.chat_template))

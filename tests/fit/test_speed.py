@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from venus_edge import demo, registry, runtime
+from venus_edge import demo, model, registry
 from venus_edge.engine import Stats
 from venus_edge.engine.scripted import ScriptedEngine
 from venus_edge.fit import speed
@@ -97,13 +97,13 @@ def test_a_speed_is_kept_and_a_damaged_file_is_measured_again(tmp_path: Path) ->
 
 def test_a_speed_is_measured_once_per_model_and_way_of_opening(tmp_path: Path) -> None:
     settings = Settings(Directories(tmp_path, tmp_path, tmp_path), model=demo.MODEL, n_ctx=1_024)
-    spec = runtime.spec_of(settings)
+    spec = model.spec_of(settings)
     path = registry.PACKAGE / spec.file
-    planned, _ = runtime.plan(path, spec, settings)
-    first = speed.of_model(path, planned, runtime.options(planned, settings), tmp_path)
+    planned, _ = model.plan(path, spec, settings)
+    first = speed.of_model(path, planned, model.options(planned, settings), tmp_path)
     assert first.prefill > 0
     assert first.decode > 0
-    assert speed.of_model(path, planned, runtime.options(planned, settings), tmp_path) == first
+    assert speed.of_model(path, planned, model.options(planned, settings), tmp_path) == first
 
 
 def test_an_engine_that_writes_nothing_is_no_division_by_zero() -> None:

@@ -37,9 +37,9 @@ def path() -> None:
 @click.argument("part", default="")
 def ls(part: str) -> None:
     """List the pages whose address has PART in it, the last used first."""
-    from venus_edge import runtime
+    from venus_edge import world
 
-    with runtime.page_cache(Directories.from_environment()) as kept:
+    with world.page_cache(Directories.from_environment()) as kept:
         for line in kept.lines(part):
             day = datetime.fromtimestamp(line.fetched_at, UTC).date()
             click.echo(f"{day} {line.size:>10,} {line.key}  {line.trouble or line.title}")
@@ -50,9 +50,9 @@ def ls(part: str) -> None:
 @click.option("--raw", is_flag=True, help="The bytes as they came, not the text.")
 def show(url: str, raw: bool) -> None:
     """Print what was read of URL."""
-    from venus_edge import runtime
+    from venus_edge import world
 
-    with runtime.page_cache(Directories.from_environment()) as kept:
+    with world.page_cache(Directories.from_environment()) as kept:
         copy = kept.find(url)
         body = kept.body(copy.key) if copy is not None else None
     if copy is None or body is None:
@@ -67,9 +67,9 @@ def show(url: str, raw: bool) -> None:
 @click.argument("url")
 def rm(url: str) -> None:
     """Remove the page of URL."""
-    from venus_edge import runtime
+    from venus_edge import world
 
-    with runtime.page_cache(Directories.from_environment()) as kept:
+    with world.page_cache(Directories.from_environment()) as kept:
         copy = kept.find(url)
         if copy is None or not kept.remove(copy.key):
             raise UsageError(NOT_THERE.format(url))
@@ -79,18 +79,18 @@ def rm(url: str) -> None:
 @click.confirmation_option("-y", "--yes", prompt="Remove every page and search?", help="Do not ask.")
 def clear() -> None:
     """Remove every page and every search."""
-    from venus_edge import runtime
+    from venus_edge import world
 
-    with runtime.page_cache(Directories.from_environment()) as kept:
+    with world.page_cache(Directories.from_environment()) as kept:
         kept.clear()
 
 
 @cache.command()
 def stats() -> None:
     """Print how much is kept."""
-    from venus_edge import runtime
+    from venus_edge import world
 
-    with runtime.page_cache(Directories.from_environment()) as kept:
+    with world.page_cache(Directories.from_environment()) as kept:
         found = kept.stats()
     click.echo(
         f"{found.pages:,} pages, {found.bytes / 1e6:,.1f} MB, {found.searches:,} searches, {found.readings:,} readings"
@@ -101,11 +101,11 @@ def stats() -> None:
 @click.argument("file", type=FILE)
 def export(file: Path) -> None:
     """Copy everything into a new FILE, for a machine without a network."""
-    from venus_edge import runtime
+    from venus_edge import world
 
     if file.exists():
         raise UsageError(f"{file} is there already; name a new file")
-    with runtime.page_cache(Directories.from_environment()) as kept:
+    with world.page_cache(Directories.from_environment()) as kept:
         if not kept.export(file):
             raise StorageError(f"the cache cannot be copied into {file}: {kept.trouble}")
 
@@ -136,11 +136,11 @@ def pack(sessions: tuple[str, ...], name: str) -> None:
 @click.argument("file", type=FILE)
 def take_in(file: Path) -> None:
     """Add what an exported FILE has newer."""
-    from venus_edge import runtime
+    from venus_edge import world
 
     if not file.is_file():
         raise UsageError(f"{file} is not there; venus-edge cache export {file} makes one, where the pages are")
-    with runtime.page_cache(Directories.from_environment()) as kept:
+    with world.page_cache(Directories.from_environment()) as kept:
         added = kept.take_in(file)
     if added < 0:
         raise StorageError(f"{file} is not an export of this program's cache, or is damaged")

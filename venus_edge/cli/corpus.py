@@ -200,10 +200,10 @@ def export(name: str, file: Path) -> None:
 @click.argument("corpus_", metavar="CORPUS")
 def path(corpus_: str) -> None:
     """Print where CORPUS, a name or a folder, is kept."""
-    from venus_edge import corpora, runtime
+    from venus_edge import corpora, world
 
     settings = Settings()
-    click.echo(corpora.named(Path(corpus_), settings) or runtime.index_path(Path(corpus_), settings))
+    click.echo(corpora.named(Path(corpus_), settings) or world.index_path(Path(corpus_), settings))
 
 
 # -- known by its folder ----------------------------------------------------------------------------------------------
@@ -213,9 +213,9 @@ def path(corpus_: str) -> None:
 @click.argument("folder", type=FOLDER)
 def build(folder: Path) -> None:
     """Index the documents of FOLDER, which is then the corpus's name; what has not changed is not read again."""
-    from venus_edge import runtime
+    from venus_edge import world
 
-    index, report = runtime.build_corpus(folder, Settings(), Meter())
+    index, report = world.build_corpus(folder, Settings(), Meter())
     _told(report)
     click.echo(index)
 
@@ -224,9 +224,9 @@ def build(folder: Path) -> None:
 
 
 def _opened(named: str) -> Opened:
-    from venus_edge import runtime
+    from venus_edge import world
 
-    return runtime.open_corpus(Path(named), Settings(), lambda text: click.echo(clean(text), err=True))
+    return world.open_corpus(Path(named), Settings(), lambda text: click.echo(clean(text), err=True))
 
 
 def _told(report: Report) -> None:

@@ -126,11 +126,11 @@ def _fetched(spec: ModelSpec, quant: str, convert: bool, passing: Gate) -> Path:
 
 def offer(settings: Settings) -> None:
     """On a terminal, a model that is not here is offered with its size and time; elsewhere the run's error says how."""
-    from venus_edge import hub, runtime
+    from venus_edge import hub, model
 
     if settings.engine or settings.offline or hub.offline() or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
-    spec = runtime.spec_of(settings)
+    spec = model.spec_of(settings)
     missing = spec.gguf_repo and not hub.here(spec, settings.directories.models)
     if missing and click.confirm(offer_line(spec, _expected(spec)), default=True, err=True):
         fetched(spec)
@@ -158,14 +158,14 @@ def _wanted(spec: ModelSpec, quant: str, sizes: dict[str, int]) -> str:
     """The quantization to fetch: the one asked for, or what the plan for this machine takes of those that are there."""
     if quant != "auto":
         return quant
-    from venus_edge import runtime
+    from venus_edge import model
     from venus_edge.config import settings
     from venus_edge.fit import machine, planner
 
     known = planner.known(spec.name, quants=list(sizes))
     if not known.weights:
         return spec.quant
-    return planner.plan(known, machine.probe(), runtime.wishes(spec, settings({}))).quant
+    return planner.plan(known, machine.probe(), model.wishes(spec, settings({}))).quant
 
 
 def fetch_checkpoint(repo: str, revision: str = "") -> Path:

@@ -118,12 +118,12 @@ def _wheels(target: Target | None, stage: Path) -> Needs | None:
 
 def _model(name: str | None, given: Settings, stage: Path) -> tuple[ModelSpec | None, list[Part]]:
     """The model as the other machine will know it, and its files; none for one that ships with the program."""
-    from venus_edge import hub, registry, runtime
+    from venus_edge import hub, model, registry
     from venus_edge.pack import Part, make
 
     if not name:
         return None, []
-    spec, shipped = runtime.spec_of(given), registry.load()
+    spec, shipped = model.spec_of(given), registry.load()
     path = hub.locate(spec, given.directories.models)
     if spec.name in shipped and shipped[spec.name].file == spec.file and spec.file:
         return spec, []
@@ -138,24 +138,24 @@ def _model(name: str | None, given: Settings, stage: Path) -> tuple[ModelSpec | 
 
 def _corpora(given: Settings, stage: Path) -> list[Part]:
     """The indexes of the corpora, which hold their texts, as they are now."""
-    from venus_edge import runtime
+    from venus_edge import world
     from venus_edge.pack import Part, make
 
     (stage / "corpora").mkdir()
     parts = []
     for number, folder in enumerate(given.corpus):
         copied = stage / "corpora" / str(number)
-        index = runtime.copy_corpus(folder, given, copied)
+        index = world.copy_corpus(folder, given, copied)
         parts.append(Part(copied, make.fit_name("corpora", index.name)))
     return parts
 
 
 def _pages(given: Settings, stage: Path) -> list[Part]:
-    from venus_edge import runtime
+    from venus_edge import world
     from venus_edge.pack import Part, unpack
 
     copied = stage / "pages.sqlite"
-    with runtime.page_cache(given.directories) as kept:
+    with world.page_cache(given.directories) as kept:
         if not kept.export(copied):
             raise StorageError(f"the page cache cannot be copied: {kept.trouble}")
     return [Part(copied, unpack.PAGES)]

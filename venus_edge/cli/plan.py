@@ -50,7 +50,7 @@ def plan(
     venus-edge plan --context 65536 --kv-type q8_0
     venus-edge plan --memory 16G --gpu-memory 8G
     """
-    from venus_edge import runtime
+    from venus_edge import model
     from venus_edge.config import settings as configured
     from venus_edge.fit import planner
     from venus_edge.settings import check
@@ -63,20 +63,20 @@ def plan(
         raise UsageError("the speed of a machine that is described cannot be measured: give --time alone")
     settings = configured(given)
     check(settings)
-    spec = runtime.spec_of(settings)
-    runtime.check_engine(spec, settings)
-    model = _model(spec, settings, quant)
-    _check_window(settings.n_ctx, model.shape.n_ctx_train)
+    spec = model.spec_of(settings)
+    model.check_engine(spec, settings)
+    file = _model(spec, settings, quant)
+    _check_window(settings.n_ctx, file.shape.n_ctx_train)
     machine = _machine(memory, gpu_memory, apple)
-    runtime.check_cards(settings, machine)
-    wishes = runtime.wishes(spec, settings)
-    chosen = planner.plan(model, machine, replace(wishes, quant=quant))
+    model.check_cards(settings, machine)
+    wishes = model.wishes(spec, settings)
+    chosen = planner.plan(file, machine, replace(wishes, quant=quant))
     found = _speed(spec, settings, chosen, timed) if here and chosen.fits else None
-    took = None if found is None else runtime.estimate(found, spec, chosen.n_ctx)
+    took = None if found is None else model.estimate(found, spec, chosen.n_ctx)
     if as_json:
         click.echo(json.dumps({**_record(chosen, machine), "speed": _fields(found), "estimate": _fields(took)}))
     else:
-        unused = runtime.unused_gpu(settings, chosen) if here and chosen.fits else ""
+        unused = model.unused_gpu(settings, chosen) if here and chosen.fits else ""
         click.echo("\n".join((_table(chosen, machine, unused), *_time(found, took, here and chosen.fits))))
     if not chosen.fits:
         raise SystemExit(1)
@@ -85,7 +85,7 @@ def plan(
 def _speed(spec: ModelSpec, settings: Settings, chosen: Plan, measured: bool) -> Speed | None:
     """The model's speed here, opened as planned, as it was measured before; by wish it is measured where it never was.
     Raises ModelError for a measurement of a model that is not here."""
-    from venus_edge import hub, runtime
+    from venus_edge import hub, model
     from venus_edge.fit import speed
 
     try:
@@ -97,7 +97,7 @@ def _speed(spec: ModelSpec, settings: Settings, chosen: Plan, measured: bool) ->
     if not measured:
         return speed.kept(settings.directories.cache, speed.key(path, chosen))
     small = replace(chosen, n_ctx=min(chosen.n_ctx, 2_048), n_ctx_reading=0)
-    return speed.of_model(path, small, runtime.options(small, settings), settings.directories.cache)
+    return speed.of_model(path, small, model.options(small, settings), settings.directories.cache)
 
 
 def _time(found: Speed | None, took: Estimate | None, here: bool) -> list[str]:

@@ -71,10 +71,10 @@ def _again(kept: Session, as_json: bool) -> int:
 
 
 def _changed_pages(kept: Session) -> list[str]:
-    from venus_edge import recorded, runtime
+    from venus_edge import recorded, world
 
     try:
-        return list(runtime.changed_pages(kept, recorded.settings_of(kept)))
+        return list(world.changed_pages(kept, recorded.settings_of(kept)))
     except VenusError as error:
         return [f"whether its pages are still here cannot be told: {error}"]
 

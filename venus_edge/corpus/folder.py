@@ -1,6 +1,6 @@
 """A FOLDER OF DOCUMENTS, read file by file: what is in it, and which of it has changed.
 
-In: a folder (or one file), and `extract`, which makes text of pages (runtime gives the one of `sources`). Out: a
+In: a folder (or one file), and `extract`, which makes text of pages (world gives the one of `sources`). Out: a
 `Reader` for `collect`, and the corpus of a single folder. Links out of the folder are not followed; what is left out
 is said with the reason, and is never fatal.
 """

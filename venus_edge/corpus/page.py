@@ -1,6 +1,6 @@
 """BYTES OF A FILE OR RESPONSE -> A DOCUMENT with its addresses, or the reason why it has none. Opens nothing.
 
-Markdown and plain text are read here, with what their front matter says; everything else by `extract`, which runtime
+Markdown and plain text are read here, with what their front matter says; everything else by `extract`, which world
 gives (the one of `sources`: HTML, PDF, office documents, EPUB). A page saved from the web names its own address.
 """
 

@@ -20,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from venus_edge import config, demo, hub, registry, runtime
+from venus_edge import config, demo, hub, model, registry, runtime, world
 from venus_edge.engine import devices, offload
 from venus_edge.errors import VenusError
 from venus_edge.fit import card, header, machine, planner, speed
@@ -220,7 +220,7 @@ def _model(settings: Settings, patient: Patient) -> Iterator[Finding]:
         return
     remedy = "venus-edge models list"
     try:
-        spec = runtime.spec_of(settings)
+        spec = model.spec_of(settings)
         remedy = f"venus-edge models pull {spec.name}" if spec.gguf_repo else remedy
         path = hub.locate(spec, settings.directories.models)
         found = header.read(path)
@@ -231,7 +231,7 @@ def _model(settings: Settings, patient: Patient) -> Iterator[Finding]:
     detail = f"{path}: {card.lines(found)[0]}"
     yield Finding("model", "warn" if warnings else "ok", "; ".join((detail, *warnings)))
     try:
-        planned, _ = runtime.plan(path, spec, settings)
+        planned, _ = model.plan(path, spec, settings)
     except VenusError as error:
         yield Finding("memory", "fail", str(error))
         return
@@ -245,7 +245,7 @@ def _model(settings: Settings, patient: Patient) -> Iterator[Finding]:
 def _server(settings: Settings) -> Iterator[Finding]:
     """The server that runs the model: whether it answers, and what it says of itself. Raises EngineError."""
     notes: list[str] = []
-    with closing(runtime.remote_engine(settings, [], notes.append, once=True)) as engine:
+    with closing(model.server(settings, [], notes.append, once=True)) as engine:
         told = "; ".join((f"window {engine.n_ctx:,} tokens", *notes))
     yield Finding("model", "ok", f"the server {_without_password(settings.engine)} runs it: {told}")
 
@@ -263,7 +263,7 @@ def _turn(path: Path, planned: planner.Plan, settings: Settings, today: date) ->
     from venus_edge.engine.llama import LlamaEngine
 
     small = replace(planned, n_ctx=min(planned.n_ctx, PROBE_WINDOW), n_ctx_reading=0)
-    with closing(LlamaEngine(path, runtime.options(small, settings))) as engine:
+    with closing(LlamaEngine(path, model.options(small, settings))) as engine:
         yield placed(engine.placement, engine.notes, planned.gpu_layers)
         yield tags(engine)
         yield judged(_reply(engine, today))
@@ -329,7 +329,7 @@ def _corpora(settings: Settings) -> Iterator[Finding]:
                 "corpus", "fail", f"{path} is not there", "correct --corpus; venus-edge corpus list has the names"
             )
             continue
-        index = by_name or (path if path.is_file() else runtime.index_path(path, settings))
+        index = by_name or (path if path.is_file() else world.index_path(path, settings))
         if not index.is_file():
             yield Finding("corpus", "warn", f"{path} is not indexed yet", f"venus-edge corpus build {path}")
             continue
