@@ -9,7 +9,7 @@ import pytest
 from venus_edge import registry
 from venus_edge.engine import Sampling
 from venus_edge.errors import UsageError
-from venus_edge.fit import planner
+from venus_edge.fit import sizes
 
 
 def test_every_shipped_entry_is_whole() -> None:
@@ -25,7 +25,7 @@ def test_the_real_models_say_what_a_right_file_has_and_their_quants_are_ones_the
     for name in ("dr-venus-4b-rl", "dr-venus-4b-sft"):
         spec = registry.load()[name]
         assert (spec.rope_theta, spec.n_ctx_train, spec.template) == (5e6, 262_144, "qwen3-thinking-2507")
-        weights = planner.known(name, quants=spec.quants.split()).weights
+        weights = sizes.known(name, quants=spec.quants.split()).weights
         assert list(weights) == spec.quants.split()
         assert spec.size_gb == round(weights[spec.quant].total / 1e9, 1)
 

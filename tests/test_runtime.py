@@ -15,8 +15,9 @@ from venus_edge import demo, model, registry, runtime, world
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.scripted import ScriptedEngine
 from venus_edge.errors import EngineError, ModelError, StorageError, UsageError
-from venus_edge.fit import planner
-from venus_edge.fit.planner import GIB, Machine, Plan, Wishes
+from venus_edge.fit import planner, sizes
+from venus_edge.fit.planner import Machine, Plan, Wishes
+from venus_edge.fit.sizes import GIB
 from venus_edge.settings import Directories, Settings
 from venus_edge.values import Evidence, Failure, Page, SearchCall, Trouble, VisitCall
 
@@ -29,7 +30,7 @@ def settings(home: Path, **given: object) -> Settings:
 def plans(most: int) -> Plan:
     """The plan of a machine that has room for everything."""
     machine = Machine(64 * GIB, 64 * GIB, 4)
-    return planner.plan(planner.known("any"), machine, Wishes(n_ctx_most=most))
+    return planner.plan(sizes.known("any"), machine, Wishes(n_ctx_most=most))
 
 
 def opener(fits: int) -> tuple[list[int], Callable[[Plan], LlamaEngine]]:
@@ -66,7 +67,7 @@ def test_a_plan_that_fits_nowhere_is_refused_before_anything_is_loaded() -> None
     asked, opened = opener(200_000)
     with pytest.raises(EngineError, match=r"a window of 4,096 tokens takes 2.9 GiB of memory .*1.0 are free"):
         model._first_that_opens(
-            lambda _: planner.plan(planner.known("any"), Machine(4 * GIB, GIB, 4)), opened, 131_072, asked=False
+            lambda _: planner.plan(sizes.known("any"), Machine(4 * GIB, GIB, 4)), opened, 131_072, asked=False
         )
     assert asked == []
 

@@ -25,8 +25,9 @@ from venus_edge import demo, registry
 from venus_edge.engine import library
 from venus_edge.engine.options import KV_TYPES
 from venus_edge.engine.weights import extra_layouts
-from venus_edge.fit import header, machine, planner
-from venus_edge.fit.planner import MIB, Machine
+from venus_edge.fit import header, machine, sizes
+from venus_edge.fit.planner import Machine
+from venus_edge.fit.sizes import MIB
 
 SMALL = 500 * MIB  # a model of less is given real contexts
 
@@ -89,7 +90,7 @@ class Reported:
     def context(self, model: Any, way: Combination) -> float:
         params = self._lib.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch = way.window + way.reading, max(512, way.ubatch), way.ubatch
-        params.n_seq_max, params.n_outputs_max = 2 if way.reading else 1, planner.OUTPUTS
+        params.n_seq_max, params.n_outputs_max = 2 if way.reading else 1, sizes.OUTPUTS
         params.kv_unified, params.flash_attn_type = True, int(way.flash)
         params.n_threads = params.n_threads_batch = 1
         params.type_k, params.type_v = (KV_TYPES[kind][0] for kind in way.kv)
@@ -119,7 +120,7 @@ def rows(path: Path, reported: Reported, here: Machine) -> Iterator[tuple[Combin
     for way in COMBINATIONS:
         cells = way.window + way.reading
         sequences = 2 if way.reading else 1
-        ram, _ = planner.memory(model, quant, here, cells, way.kv, 0, sequences, way.ubatch, way.flash)
+        ram, _ = sizes.memory(model, quant, here.repacks, cells, way.kv, 0, sequences, way.ubatch, way.flash)
         yield way, ram.allocated / MIB, weights + reported.context(loaded, way)
     reported.free(loaded)
 

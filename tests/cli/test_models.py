@@ -17,7 +17,7 @@ from venus_edge.cli.app import cli
 from venus_edge.cli.models import meter_line, offer_line
 from venus_edge.engine import devices
 from venus_edge.engine.offload import Build, Sign
-from venus_edge.fit import header, machine, planner
+from venus_edge.fit import header, machine, planner, sizes
 from venus_edge.hub import Progress
 
 SPEC = registry.load()["dr-venus-4b-rl"]
@@ -39,7 +39,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model_file: Path) ->
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     for name in ("HF_HUB_OFFLINE", "HF_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(machine, "probe", lambda: planner.described(16 * planner.GIB))  # the same choice everywhere
+    monkeypatch.setattr(machine, "probe", lambda: planner.described(16 * sizes.GIB))  # the same choice everywhere
     data = model_file.read_bytes()
     repos = {SPEC.gguf_repo: {"DR-Venus-4B-RL.Q4_K_M.gguf": data, "DR-Venus-4B-RL.Q8_0.gguf": data + b"8"}}
     with serving(LoopbackHub(repos)) as running:
@@ -326,7 +326,7 @@ def test_layers_without_a_gpu_are_told_with_the_command_that_gets_one(monkeypatc
 
 def test_an_apple_is_described_by_its_memory_alone() -> None:
     record = json.loads(invoke("plan", "--apple", "--json").output)
-    assert (record["n_ctx"], record["gpu_layers"], record["free"]["gpu"]) == (98_304, 37, 16 * planner.GIB * 2 // 3)
+    assert (record["n_ctx"], record["gpu_layers"], record["free"]["gpu"]) == (98_304, 37, 16 * sizes.GIB * 2 // 3)
     refused = invoke("plan", "--apple", "--gpu-memory", "8G")
     assert (refused.exit_code, "--memory alone" in refused.output) == (2, True)
 

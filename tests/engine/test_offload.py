@@ -12,7 +12,7 @@ from venus_edge.engine import offload, options
 from venus_edge.engine.offload import MIB, Buffer, Build, Card, Decision, Placement, Sign
 from venus_edge.engine.options import EngineOptions
 from venus_edge.errors import UsageError
-from venus_edge.fit import planner
+from venus_edge.fit import sizes
 from venus_edge.values import KV_NAMES, KvTypes
 
 RTX, ARC, M3 = Sign("NVIDIA", "CUDA"), Sign("AMD or Intel", "VULKAN"), Sign("Apple", "METAL")
@@ -243,7 +243,7 @@ def test_types_that_differ_stay_on_the_cpu_of_a_machine_with_a_card_and_without_
 
 def test_equal_types_never_take_more_than_a_pair_with_f16() -> None:
     for k, v in PAIRS:
-        equal, size = KvTypes(k, v).equal, planner.KV_BYTES
+        equal, size = KvTypes(k, v).equal, sizes.KV_BYTES
         assert size[equal.k] + size[equal.v] <= size[k] + size[v] or "f16" not in (k, v)
 
 

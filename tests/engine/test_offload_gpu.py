@@ -22,7 +22,7 @@ from venus_edge.engine import Request, Sampling, devices
 from venus_edge.engine.llama import LlamaEngine
 from venus_edge.engine.options import EngineOptions
 from venus_edge.errors import UsageError
-from venus_edge.fit import header, machine, planner
+from venus_edge.fit import header, machine, sizes
 from venus_edge.values import KvTypes
 
 CARDS = devices.build().cards
@@ -98,7 +98,7 @@ def test_some_layers_are_as_many_as_were_asked_for(layers: int) -> None:
 def test_all_layers_take_what_was_planned_within_three_percent(kv: tuple[str, str]) -> None:
     model = header.model(header.read(TINY))
     (quant,) = model.weights
-    ram, gpu = planner.memory(model, quant, machine.probe(), 1_280, kv, 5, 2)
+    ram, gpu = sizes.memory(model, quant, machine.probe().repacks, 1_280, kv, 5, 2)
     with opened(TINY, type_k=kv[0], type_v=kv[1]) as engine:
         placed, name = engine.placement, CARDS[0].name
         assert placed.size(name) == pytest.approx(gpu.allocated, rel=0.03)
@@ -141,8 +141,8 @@ def alone(variables: dict[str, str], **asked: Any) -> tuple[dict[str, int], list
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2_000:]
-    layers, sizes, notes, written = json.loads(done.stdout.splitlines()[-1])
-    return dict(layers), sizes, notes, written
+    layers, taken, notes, written = json.loads(done.stdout.splitlines()[-1])
+    return dict(layers), taken, notes, written
 
 
 vulkan = pytest.mark.skipif(
@@ -159,15 +159,15 @@ def cpu_text() -> Iterator[str]:
 @vulkan
 @pytest.mark.parametrize("shares", [(1.0, 1.0), (3.0, 1.0), (1.0, 4.0)])
 def test_two_cards_share_the_layers_as_planned(shares: tuple[float, float], cpu_text: str) -> None:
-    layers, sizes, notes, written = alone({"GGML_VK_VISIBLE_DEVICES": "0,0"}, tensor_split=shares)
-    planned = planner.split(4, 5, shares)
+    layers, taken, notes, written = alone({"GGML_VK_VISIBLE_DEVICES": "0,0"}, tensor_split=shares)
+    planned = sizes.split(4, 5, shares)
     assert layers == {f"Vulkan{card}": planned.count(card) for card in (0, 1)}
     assert notes == []
     assert written == cpu_text
     model = header.model(header.read(TINY))
     (quant,) = model.weights
-    held = planner.on_cards(model, quant, 1_280, ("f16", "f16"), 5, shares)
-    for size, card in zip(sizes, held, strict=True):
+    held = sizes.on_cards(model, quant, 1_280, ("f16", "f16"), 5, shares)
+    for size, card in zip(taken, held, strict=True):
         assert size <= card.allocated * 1.03  # the card of the last layers needs less work than is planned for it
 
 

@@ -19,8 +19,9 @@ from venus_edge import demo
 from venus_edge.cli.app import cli
 from venus_edge.engine import devices
 from venus_edge.engine.offload import Build, Sign
-from venus_edge.fit import doctor, machine, planner
-from venus_edge.fit.planner import GIB, Gpu, Machine
+from venus_edge.fit import doctor, machine, sizes
+from venus_edge.fit.planner import Gpu, Machine
+from venus_edge.fit.sizes import GIB
 from venus_edge.sources.cache import FILE as CACHE_FILE
 
 TEMPLATE = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<think><tool_call>"
@@ -160,7 +161,7 @@ def no_template(home: Home) -> None:
 
 
 def little_memory(home: Home) -> None:
-    home.has(ram_total=4 * GIB, ram_free=100 * planner.MIB)
+    home.has(ram_total=4 * GIB, ram_free=100 * sizes.MIB)
 
 
 def long_window(home: Home) -> None:

@@ -16,7 +16,7 @@ from venus_edge import demo
 from venus_edge.cli.app import cli
 from venus_edge.engine import devices, offload
 from venus_edge.engine.offload import Sign
-from venus_edge.fit import doctor, machine, planner
+from venus_edge.fit import doctor, machine, planner, sizes
 from venus_edge.fit.doctor import Finding, Patient
 from venus_edge.fit.planner import Machine
 from venus_edge.settings import Directories, Settings
@@ -101,7 +101,7 @@ def test_model_without_a_template(tmp_path: Path) -> None:
 
 
 def test_window_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "probe", lambda: Machine(4 * planner.GIB, 100 * planner.MIB, 2))
+    monkeypatch.setattr(machine, "probe", lambda: Machine(4 * sizes.GIB, 100 * sizes.MIB, 2))
     found = examined(tmp_path)
     assert (found["memory"].state, found["turn"].state) == ("fail", "skip")
     assert "0.1 are free: give a smaller --context" in found["memory"].detail
@@ -113,7 +113,7 @@ def test_window_beyond_the_models_own(tmp_path: Path) -> None:
 
 
 def test_gpu_that_this_build_cannot_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "probe", lambda: Machine(16 * planner.GIB, 12 * planner.GIB, 2, offload=False))
+    monkeypatch.setattr(machine, "probe", lambda: Machine(16 * sizes.GIB, 12 * sizes.GIB, 2, offload=False))
     monkeypatch.setattr(devices, "sign", lambda: Sign("NVIDIA", "CUDA"))
     found = examined(tmp_path)["gpu"]
     assert (found.state, found.detail) == ("warn", "NVIDIA GPU, which this build cannot use")
@@ -121,15 +121,15 @@ def test_gpu_that_this_build_cannot_use(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_gpu_that_is_there_and_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    card = planner.Gpu("card", 8 * planner.GIB, 7 * planner.GIB)
-    monkeypatch.setattr(machine, "probe", lambda: Machine(16 * planner.GIB, 12 * planner.GIB, 2, (card,)))
+    card = planner.Gpu("card", 8 * sizes.GIB, 7 * sizes.GIB)
+    monkeypatch.setattr(machine, "probe", lambda: Machine(16 * sizes.GIB, 12 * sizes.GIB, 2, (card,)))
     found = examined(tmp_path, environment={"VENUS_GPU_LAYERS": "0"})["gpu"]
     assert (found.state, found.remedy) == ("warn", "set gpu-layers to auto")
     assert found.detail == "card 0: card, 7.0 of 8.0 GiB free, not used: gpu-layers is 0"
 
 
 def test_what_went_elsewhere_than_planned(tmp_path: Path) -> None:
-    small = offload.Placement(5, (("CUDA0", 3),), (offload.Buffer("CUDA0", "KV", 3 * planner.MIB),))
+    small = offload.Placement(5, (("CUDA0", 3),), (offload.Buffer("CUDA0", "KV", 3 * sizes.MIB),))
     assert doctor.placed(small, (), 5) == Finding(
         "placed",
         "warn",

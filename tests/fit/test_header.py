@@ -11,7 +11,7 @@ from tests.engine.vocabulary import Geometry, write_model
 from venus_edge import registry
 from venus_edge.errors import ModelError
 from venus_edge.fit import header
-from venus_edge.fit.planner import QWEN3_4B, Shape, weights_of
+from venus_edge.fit.sizes import QWEN3_4B, Shape, weights_of
 
 TINY = registry.PACKAGE / registry.load()["venus-tiny"].file
 

@@ -9,7 +9,8 @@ import pytest
 
 from venus_edge.engine.offload import Card
 from venus_edge.fit import machine
-from venus_edge.fit.planner import GIB, Gpu
+from venus_edge.fit.planner import Gpu
+from venus_edge.fit.sizes import GIB
 
 
 def test_this_machine_is_probed() -> None:

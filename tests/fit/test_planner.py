@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from venus_edge.engine import offload
-from venus_edge.fit import planner
-from venus_edge.fit.planner import GIB, MIB, QWEN3_4B, Gpu, Machine, Plan, Wishes, plan
+from venus_edge.fit import planner, sizes
+from venus_edge.fit.planner import Gpu, Machine, Plan, Wishes, plan
+from venus_edge.fit.sizes import GIB, MIB, QWEN3_4B
 from venus_edge.values import KvTypes
 
-MODEL = planner.known("DR-Venus 4B")
+MODEL = sizes.known("DR-Venus 4B")
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
@@ -35,7 +36,7 @@ def chosen(machine: Machine, **wishes: object) -> Plan:
     ],
 )  # fmt: skip
 def test_the_kv_cache_is_what_was_measured(cells: int, kv: str, mebibytes: int) -> None:
-    assert planner.kv_bytes(QWEN3_4B, cells, kv, kv) == mebibytes * MIB
+    assert sizes.kv_bytes(QWEN3_4B, cells, kv, kv) == mebibytes * MIB
 
 
 @pytest.mark.parametrize(
@@ -50,31 +51,31 @@ def test_the_kv_cache_is_what_was_measured(cells: int, kv: str, mebibytes: int) 
 def test_the_work_buffer_is_what_llama_cpp_reports(
     window: int, ubatch: int, kv: tuple[str, str], flash: bool, reported: float
 ) -> None:
-    predicted = planner.compute_bytes(QWEN3_4B, window, ubatch, *kv, flash=flash) / MIB
+    predicted = sizes.compute_bytes(QWEN3_4B, window, ubatch, *kv, flash=flash) / MIB
     assert predicted == pytest.approx(reported, rel=0.01)
 
 
 def test_the_weights_of_a_quantization_follow_from_the_geometry() -> None:
     # 2,497,280,256 bytes are the published Q4_K_M, 8,051,284,736 the bf16: both with 6 MB of vocabulary in the header
-    assert planner.weights_of(QWEN3_4B, "Q4_K_M").total == pytest.approx(2_497_280_256 - 5_960_000, rel=1e-4)
-    assert planner.weights_of(QWEN3_4B, "BF16").total == pytest.approx(8_051_284_736 - 5_960_000, rel=1e-4)
+    assert sizes.weights_of(QWEN3_4B, "Q4_K_M").total == pytest.approx(2_497_280_256 - 5_960_000, rel=1e-4)
+    assert sizes.weights_of(QWEN3_4B, "BF16").total == pytest.approx(8_051_284_736 - 5_960_000, rel=1e-4)
 
 
 def test_what_a_cpu_rewrites_is_held_twice_but_needed_once() -> None:
-    plain, _ = planner.memory(MODEL, "Q4_K_M", laptop(16), 32_768)
-    twice, _ = planner.memory(MODEL, "Q4_K_M", laptop(16, repacks=frozenset({"Q4_K"})), 32_768)
+    plain, _ = sizes.memory(MODEL, "Q4_K_M", frozenset(), 32_768)
+    twice, _ = sizes.memory(MODEL, "Q4_K_M", frozenset({"Q4_K"}), 32_768)
     assert twice.needed == plain.needed
     assert (twice.allocated - plain.allocated) / MIB == pytest.approx(1_683.28, abs=0.01)  # CPU_REPACK, reported
-    tied, _ = planner.memory(MODEL, "Q4_K_M", laptop(16, repacks=frozenset({"Q6_K"})), 32_768)
+    tied, _ = sizes.memory(MODEL, "Q4_K_M", frozenset({"Q6_K"}), 32_768)
     assert tied.allocated - plain.allocated == MODEL.weights["Q4_K_M"].embedding  # the output, which is the embedding
 
 
 def test_what_goes_to_a_device_leaves_the_memory() -> None:
-    alone, _ = planner.memory(MODEL, "Q4_K_M", laptop(16), 32_768)
-    ram, gpu = planner.memory(MODEL, "Q4_K_M", laptop(16), 32_768, gpu_layers=37)
+    alone, _ = sizes.memory(MODEL, "Q4_K_M", frozenset(), 32_768)
+    ram, gpu = sizes.memory(MODEL, "Q4_K_M", frozenset(), 32_768, gpu_layers=37)
     assert (ram.kv, gpu.kv) == (0, alone.kv)
     assert ram.weights + gpu.weights == alone.weights + MODEL.weights["Q4_K_M"].output  # tied: the output is a copy
-    half, there = planner.memory(MODEL, "Q4_K_M", laptop(16), 32_768, gpu_layers=19)
+    half, there = sizes.memory(MODEL, "Q4_K_M", frozenset(), 32_768, gpu_layers=19)
     assert half.kv + there.kv == alone.kv
     assert half.kv == there.kv
 
@@ -233,28 +234,28 @@ def cards(*free: float) -> tuple[Gpu, ...]:
 
 def test_layers_lie_on_cards_as_llama_cpp_shares_them_out() -> None:
     # its rule: the first card whose share of the line reaches beyond the layer's place in it
-    assert planner.split(4, 5, (1.0, 1.0)) == (0, 0, 0, 1, 1)
-    assert planner.split(4, 5, (3.0, 1.0)) == (0, 0, 0, 0, 1)
-    assert planner.split(4, 3, (1.0, 2.0)) == (0, 1, 1)
-    assert planner.split(4, 99, (0.0, 1.0)) == (1,) * 5
-    assert planner.split(4, 0, (1.0,)) == ()
+    assert sizes.split(4, 5, (1.0, 1.0)) == (0, 0, 0, 1, 1)
+    assert sizes.split(4, 5, (3.0, 1.0)) == (0, 0, 0, 0, 1)
+    assert sizes.split(4, 3, (1.0, 2.0)) == (0, 1, 1)
+    assert sizes.split(4, 99, (0.0, 1.0)) == (1,) * 5
+    assert sizes.split(4, 0, (1.0,)) == ()
     for shares in ((7.0, 3.0, 1.0), (0.1, 0.2, 0.7), (1.0, 0.0, 1.0)):
-        counts = [planner.split(36, 37, shares).count(number) for number in range(3)]
+        counts = [sizes.split(36, 37, shares).count(number) for number in range(3)]
         assert sum(counts) == 37
         assert all(abs(count - 37 * share / sum(shares)) <= 1 for count, share in zip(counts, shares, strict=True))
 
 
 def test_what_the_cards_hold_is_what_one_would_and_a_work_buffer_for_each() -> None:
     kv, inputs = ("q8_0", "f16"), 2 * 32_768 * 512 + 4 * QWEN3_4B.width * 512  # the mask and the tokens of a batch
-    work = planner.compute_bytes(QWEN3_4B, 32_768, 512, *kv)
-    _, one = planner.memory(MODEL, "Q4_K_M", laptop(16), 32_768, kv, gpu_layers=37)
-    both = planner.on_cards(MODEL, "Q4_K_M", 32_768, kv, 37, (2.0, 1.0))
+    work = sizes.compute_bytes(QWEN3_4B, 32_768, 512, *kv)
+    _, one = sizes.memory(MODEL, "Q4_K_M", frozenset(), 32_768, kv, gpu_layers=37)
+    both = sizes.on_cards(MODEL, "Q4_K_M", 32_768, kv, 37, (2.0, 1.0))
     assert [sum(getattr(held, part) for held in both) for part in ("weights", "kv")] == [one.weights, one.kv]
     assert one.compute == work - 4 * QWEN3_4B.width * 512  # the tokens lie in memory
     assert [held.compute for held in both] == [work + 3 * inputs] * 2  # four batches are under way at once
-    some = planner.on_cards(MODEL, "Q4_K_M", 32_768, kv, 20, (2.0, 1.0))
+    some = sizes.on_cards(MODEL, "Q4_K_M", 32_768, kv, 20, (2.0, 1.0))
     assert [held.compute for held in some] == [work] * 2
-    assert planner.on_cards(MODEL, "Q4_K_M", 32_768, kv, 37, (0.0, 1.0)) == (planner.Memory(), one)
+    assert sizes.on_cards(MODEL, "Q4_K_M", 32_768, kv, 37, (0.0, 1.0)) == (sizes.Memory(), one)
 
 
 def test_one_card_is_taken_where_it_is_enough_and_all_where_not() -> None:
@@ -272,7 +273,7 @@ def test_one_card_is_taken_where_it_is_enough_and_all_where_not() -> None:
 def test_a_card_or_shares_that_were_asked_for_are_kept() -> None:
     two = laptop(32, gpus=cards(24, 12))
     assert chosen(two, main_gpu=1).main_gpu == 1
-    assert chosen(two, main_gpu=1).cards[0] == planner.Memory()
+    assert chosen(two, main_gpu=1).cards[0] == sizes.Memory()
     assert chosen(two, tensor_split=(1.0, 3.0)).tensor_split == (1.0, 3.0)
     assert chosen(two, tensor_split=(1.0,)).main_gpu == 0
     refused = chosen(laptop(32, gpus=cards(24, 1)), gpu_layers=-1, tensor_split=(1.0, 1.0))
@@ -288,7 +289,7 @@ def test_a_build_that_cannot_offload_plans_no_card_whatever_was_asked() -> None:
 
 
 def test_a_snapshot_is_the_conversations_part_of_the_cache() -> None:
-    assert chosen(laptop(16)).snapshot == planner.kv_bytes(QWEN3_4B, 131_072, "q8_0", "q8_0")
+    assert chosen(laptop(16)).snapshot == sizes.kv_bytes(QWEN3_4B, 131_072, "q8_0", "q8_0")
 
 
 def test_the_readmes_ladder_is_what_the_planner_says() -> None:

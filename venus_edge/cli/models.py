@@ -147,22 +147,22 @@ def offer_line(spec: ModelSpec, gigabytes: float) -> str:
 
 def _expected(spec: ModelSpec) -> float:
     """The GB of the file that a pull would take, as far as they can be known before the hub is asked."""
-    from venus_edge.fit import planner
+    from venus_edge.fit import sizes
 
-    known = planner.known(spec.name)
+    known = sizes.known(spec.name)
     wanted = _wanted(spec, "auto", dict.fromkeys(known.weights, 0))
     return known.weights[wanted].total / 1e9 if wanted in known.weights else spec.size_gb
 
 
-def _wanted(spec: ModelSpec, quant: str, sizes: dict[str, int]) -> str:
+def _wanted(spec: ModelSpec, quant: str, there: dict[str, int]) -> str:
     """The quantization to fetch: the one asked for, or what the plan for this machine takes of those that are there."""
     if quant != "auto":
         return quant
     from venus_edge import model
     from venus_edge.config import settings
-    from venus_edge.fit import machine, planner
+    from venus_edge.fit import machine, planner, sizes
 
-    known = planner.known(spec.name, quants=list(sizes))
+    known = sizes.known(spec.name, quants=list(there))
     if not known.weights:
         return spec.quant
     return planner.plan(known, machine.probe(), model.wishes(spec, settings({}))).quant

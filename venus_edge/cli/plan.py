@@ -12,7 +12,8 @@ import click
 from venus_edge.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
-    from venus_edge.fit.planner import Machine, Memory, Model, Plan
+    from venus_edge.fit.planner import Machine, Plan
+    from venus_edge.fit.sizes import Memory, Model
     from venus_edge.fit.speed import Estimate, Speed
     from venus_edge.registry import ModelSpec
     from venus_edge.settings import Settings
@@ -122,7 +123,7 @@ def _check_window(asked: int | None, trained: int) -> None:
 def _model(spec: ModelSpec, settings: Settings, quant: str | None) -> Model:
     """The model by its file's header, or by its geometry where it is not here yet."""
     from venus_edge import hub
-    from venus_edge.fit import header, planner
+    from venus_edge.fit import header, sizes
 
     try:
         path = hub.locate(spec, settings.directories.models, quant)
@@ -135,9 +136,9 @@ def _model(spec: ModelSpec, settings: Settings, quant: str | None) -> Model:
             return header.model(read)
         if spec.file:
             raise UsageError(f"{path} is {read.quant}, not {quant}: leave --quant out, or plan for a --model by name")
-    model = planner.known(spec.name, quants=[quant] if quant else planner.QUANTS)
+    model = sizes.known(spec.name, quants=[quant] if quant else sizes.QUANTS)
     if not model.weights:
-        raise UsageError(f"the size of a model at {quant} is not known; known: {', '.join(planner.KNOWN_QUANTS)}")
+        raise UsageError(f"the size of a model at {quant} is not known; known: {', '.join(sizes.KNOWN_QUANTS)}")
     return model
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from venus_edge.engine import modelfile
 from venus_edge.errors import StorageError, UsageError
 from venus_edge.fit.header import Header
-from venus_edge.fit.planner import QWEN3_4B
+from venus_edge.fit.sizes import QWEN3_4B
 from venus_edge.registry import ModelSpec
 
 FILE = "models.toml"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Literal
 from venus_edge import config, demo, hub, model, registry, runtime, world
 from venus_edge.engine import devices, offload
 from venus_edge.errors import VenusError
-from venus_edge.fit import card, header, machine, planner, speed
+from venus_edge.fit import card, header, machine, planner, sizes, speed
 from venus_edge.settings import Settings, check
 from venus_edge.values import Malformed, Reply
 
@@ -155,7 +155,7 @@ def _gpu(settings: Settings) -> Iterator[Finding]:
 
 
 def _device(number: int, device: planner.Gpu, settings: Settings) -> Finding:
-    free = f"{device.free / planner.GIB:.1f} of {device.total / planner.GIB:.1f} GiB free"
+    free = f"{device.free / sizes.GIB:.1f} of {device.total / sizes.GIB:.1f} GiB free"
     detail = f"card {number}: {device.name}, {free}"
     if settings.gpu_layers == "0":
         return Finding("gpu", "warn", f"{detail}, not used: gpu-layers is 0", "set gpu-layers to auto")
@@ -253,7 +253,7 @@ def _server(settings: Settings) -> Iterator[Finding]:
 def _memory(planned: planner.Plan) -> Finding:
     if not planned.fits:
         return Finding("memory", "fail", planned.given_up[0], "venus-edge plan shows each part")
-    detail = f"window {planned.n_ctx:,} tokens, KV {planned.kv_type}, {planned.ram.needed / planner.GIB:.1f} GiB"
+    detail = f"window {planned.n_ctx:,} tokens, KV {planned.kv_type}, {planned.ram.needed / sizes.GIB:.1f} GiB"
     short = planned.n_ctx < planner.LEAST_WINDOW and bool(planned.given_up)
     return Finding("memory", "warn" if short else "ok", "; ".join((detail, *planned.given_up)))
 

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from venus_edge.engine import modelfile
 from venus_edge.errors import ModelError
 from venus_edge.fit import instead
-from venus_edge.fit.planner import Model, Shape, Weights
+from venus_edge.fit.sizes import Model, Shape, Weights
 
 Value = str | int | float | bool | list[object]
 

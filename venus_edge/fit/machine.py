@@ -17,7 +17,8 @@ from typing import Any
 
 from venus_edge.engine import cgroup, devices, library, machine, offload
 from venus_edge.engine.offload import Card
-from venus_edge.fit.planner import GIB, MIB, Gpu, Machine
+from venus_edge.fit.planner import Gpu, Machine
+from venus_edge.fit.sizes import GIB, MIB
 from venus_edge.values import KV_NAMES, KvTypes
 
 
