@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 EVERYTHING = {
     "values", "errors", "abreast", "protocol", "guards", "window", "terms", "engine", "tools", "sources", "corpus",
-    "events", "state", "agent", "sessions", "citations", "report", "registry", "hub", "settings", "config", "runtime",
-    "model", "world", "corpora", "meaning", "recorded", "replay", "demo", "fit", "pack", "cli",
+    "events", "state", "agent", "sessions", "citations", "report", "registry", "modelfiles", "hub", "settings",
+    "config", "runtime", "model", "world", "corpora", "meaning", "recorded", "replay", "demo", "fit", "pack", "cli",
 }  # fmt: skip
 
 MAY_IMPORT = {
@@ -34,22 +34,47 @@ MAY_IMPORT = {
     "citations": {"values", "terms"},
     "report": {"values", "events", "citations", "terms"},
     "registry": {"values", "errors", "engine"},
-    "hub": {"registry", "errors", "sources"},
+    "modelfiles": {"registry", "errors"},
+    "hub": {"registry", "modelfiles", "errors", "sources"},
     "settings": {"errors"},
     "config": {"settings", "errors", "values"},
     "demo": set(),
     "meaning": {"corpus", "engine", "registry", "settings", "errors"},
     "corpora": {"meaning", "corpus", "sources", "sessions", "settings", "errors", "values"},  # all kinds of sources
     "replay": {"values", "errors", "protocol", "window", "events", "state", "engine", "tools", "agent"},
-    "recorded": {"config", "hub", "agent", "engine", "errors", "events", "guards", "registry", "sessions", "settings"},
+    "recorded": {
+        "config",
+        "modelfiles",
+        "agent",
+        "engine",
+        "errors",
+        "events",
+        "guards",
+        "registry",
+        "sessions",
+        "settings",
+    },
     "model": {"values", "errors", "engine", "protocol", "registry", "settings", "fit", "sources"},
     "world": {"values", "errors", "events", "sessions", "settings", "tools", "sources", "corpus", "corpora", "meaning"},
     "runtime": EVERYTHING - {"cli"},
     "fit.sizes": set(),
     "fit.planner": {"values", "fit"},
-    "fit": {"engine", "errors", "config", "registry", "hub", "settings", "protocol", "values"},
+    "fit": {"engine", "errors", "config", "registry", "modelfiles", "hub", "settings", "protocol", "values"},
     "fit.doctor": EVERYTHING - {"cli"},
-    "cli": {"fit", "sessions", "registry", "hub", "config", "settings", "demo", "errors", "events", "values", "report"}
+    "cli": {
+        "fit",
+        "sessions",
+        "registry",
+        "modelfiles",
+        "hub",
+        "config",
+        "settings",
+        "demo",
+        "errors",
+        "events",
+        "values",
+        "report",
+    }
     | {"runtime", "model", "world", "corpora", "corpus", "recorded", "replay", "pack"},
     "pack": {"registry", "errors"},
     "venus_convert": {"registry", "errors"},

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.loopback_hub import COMMIT, LoopbackHub, serving
-from venus_edge import hub, registry
+from venus_edge import hub, modelfiles, registry
 from venus_edge.errors import ModelError, StorageError, VenusError
 from venus_edge.hub import Listing, Progress, RemoteFile
 
@@ -55,7 +55,7 @@ def fetched(watch: Callable[[Progress], None] = lambda _: None, quant: str = "Q4
 
 def left() -> list[str]:
     """The blobs in the cache."""
-    return sorted(path.name for path in (hub._folder(REPO) / "blobs").glob("*"))
+    return sorted(path.name for path in (modelfiles.folder(REPO) / "blobs").glob("*"))
 
 
 # -- on this machine --------------------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def left() -> list[str]:
 
 def test_a_model_that_is_nowhere_names_the_command_the_place_and_the_demo(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as raised:
-        hub.locate(SPEC, tmp_path)
+        modelfiles.locate(SPEC, tmp_path)
     message = str(raised.value)
     assert "venus-edge models pull dr-venus-4b-rl" in message
     assert str(tmp_path) in message
@@ -73,7 +73,7 @@ def test_a_model_that_is_nowhere_names_the_command_the_place_and_the_demo(tmp_pa
 def test_a_file_that_a_person_put_there_is_found_by_its_name(tmp_path: Path) -> None:
     put(tmp_path / "DR-Venus-4B-SFT.Q4_K_M.gguf")
     mine = put(tmp_path / "DR_Venus_4B_RL.Q4_K_M.gguf")
-    assert hub.locate(SPEC, tmp_path) == mine
+    assert modelfiles.locate(SPEC, tmp_path) == mine
 
 
 def test_a_file_in_the_hubs_cache_is_found_without_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_a_file_in_the_hubs_cache_is_found_without_the_hub(tmp_path: Path, monke
     folder = tmp_path / "hub" / "models--inclusionAI--DR-Venus-4B-RL-GGUF" / "snapshots" / "abc"
     put(folder / "x-Q8_0.gguf")
     wanted = put(folder / "x-Q4_K_M.gguf")
-    assert hub.locate(SPEC, tmp_path / "models") == wanted
+    assert modelfiles.locate(SPEC, tmp_path / "models") == wanted
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_file_in_the_hubs_cache_is_found_without_the_hub(tmp_path: Path, monke
 def test_the_cache_is_where_the_library_has_it(environment: dict[str, str], tmp_path: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGINGFACE", "XDG_"))}
     asked = "from huggingface_hub import constants; print(constants.HF_HUB_CACHE)"
-    ours = "from venus_edge import hub; print(hub.hub_cache())"
+    ours = "from venus_edge import modelfiles; print(modelfiles.hub_cache())"
     found = {
         subprocess.check_output(
             [sys.executable, "-c", code], env={**kept, "HOME": str(tmp_path), **environment}, text=True
@@ -105,12 +105,12 @@ def test_the_cache_is_where_the_library_has_it(environment: dict[str, str], tmp_
 def test_a_split_model_is_its_first_part(tmp_path: Path) -> None:
     first = put(tmp_path / "dr-venus-4b-rl-Q4_K_M-00001-of-00002.gguf")
     put(tmp_path / "dr-venus-4b-rl-Q4_K_M-00002-of-00002.gguf")
-    assert hub.here(SPEC, tmp_path) == [first]
+    assert modelfiles.here(SPEC, tmp_path) == [first]
 
 
 def test_a_shipped_file_is_the_packages_own(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="is not there: give --model the path"):
-        hub.locate(replace(SPEC, file="demo/none.gguf"), tmp_path)
+        modelfiles.locate(replace(SPEC, file="demo/none.gguf"), tmp_path)
 
 
 # -- which file -------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_a_shipped_file_is_the_packages_own(tmp_path: Path) -> None:
     ],
 )
 def test_a_quantization_is_read_from_a_files_name(name: str, quant: str) -> None:
-    assert hub.quant_of(name) == quant
+    assert modelfiles.quant_of(name) == quant
 
 
 @pytest.mark.parametrize(("quant", "name"), [("Q8_0", FILES[1]), ("q4_k_m", FILES[2]), ("Q4-K-M", FILES[2])])
@@ -173,9 +173,9 @@ def test_a_conversion_needs_weights() -> None:
 def test_a_pull_lists_the_repository_and_brings_the_file_under_its_name(served: LoopbackHub, tmp_path: Path) -> None:
     path = hub.pull(SPEC)
     assert (path.read_bytes(), path.name, path.parent.name) == (DATA, NAME, COMMIT)
-    assert hub.locate(SPEC, tmp_path) == path
-    assert hub.listed_sha256(path) == hub.sha256(path)
-    assert left() == [hub.sha256(path)]
+    assert modelfiles.locate(SPEC, tmp_path) == path
+    assert modelfiles.listed_sha256(path) == modelfiles.sha256(path)
+    assert left() == [modelfiles.sha256(path)]
 
 
 def test_what_is_there_is_not_fetched_again(served: LoopbackHub) -> None:
@@ -189,7 +189,7 @@ def test_the_librarys_own_reader_finds_the_file(served: LoopbackHub) -> None:
     from huggingface_hub import try_to_load_from_cache
 
     path = fetched()
-    assert try_to_load_from_cache(REPO, NAME, cache_dir=hub.hub_cache()) == str(path)
+    assert try_to_load_from_cache(REPO, NAME, cache_dir=modelfiles.hub_cache()) == str(path)
 
 
 def test_a_file_without_lfs_is_checked_by_its_git_hash(served: LoopbackHub) -> None:
@@ -315,7 +315,7 @@ def test_too_little_room_is_said_before_anything_is_fetched(
 def test_a_disk_that_fills_up_meanwhile_is_one_line(served: LoopbackHub) -> None:
     found = hub.listing(REPO)
     file = hub.choose(found.files, "Q4_K_M", REPO)[0]
-    blobs = hub._folder(REPO) / "blobs"
+    blobs = modelfiles.folder(REPO) / "blobs"
     blobs.mkdir(parents=True)
     hub._partial(blobs / file.etag).symlink_to("/dev/full")
     with pytest.raises(StorageError, match=r"the disk is full .*make room, then run the command again to go on"):
@@ -331,7 +331,7 @@ def test_a_name_that_leads_out_of_the_repository_is_refused(served: LoopbackHub)
     served.repos[REPO]["../../evil-Q2_K.gguf"] = b"GGUF"
     with pytest.raises(VenusError):
         fetched(quant="Q2_K")
-    assert not list(hub.hub_cache().parent.rglob("evil*"))
+    assert not list(modelfiles.hub_cache().parent.rglob("evil*"))
 
 
 def test_progress_tells_rate_and_time_left() -> None:
@@ -342,5 +342,5 @@ def test_progress_tells_rate_and_time_left() -> None:
 
 def test_a_removed_file_frees_its_bytes(served: LoopbackHub) -> None:
     path = fetched()
-    assert hub.remove(path) == len(DATA)
+    assert modelfiles.remove(path) == len(DATA)
     assert (path.exists(), left()) == (False, [])

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.loopback_hub import LoopbackHub, serving
-from venus_edge import hub, registry
+from venus_edge import hub, modelfiles, registry
 from venus_edge.errors import VenusError
 
 REPO = registry.load()["dr-venus-4b-rl"].gguf_repo
@@ -110,12 +110,12 @@ def test_a_fault_ends_in_a_whole_file_or_in_one_line(
     assert "s1gned" not in line
     assert "s3cr3t" not in line
     if line and not fault.environment:
-        assert not list(hub.hub_cache().rglob("*.gguf"))
+        assert not list(modelfiles.hub_cache().rglob("*.gguf"))
 
 
 def test_what_another_file_left_is_not_taken_for_a_part_of_this_one(served: LoopbackHub) -> None:
     found = hub.listing(REPO)
-    blobs = hub._folder(REPO) / "blobs"
+    blobs = modelfiles.folder(REPO) / "blobs"
     blobs.mkdir(parents=True)
     hub._partial(blobs / found.files[0].etag).write_bytes(b"x" * 5_000_000)
     assert outcome() == ""
@@ -131,7 +131,7 @@ def pulling(home: Path) -> subprocess.Popen[str]:
 
 
 def partial() -> Path | None:
-    return next(iter(hub.hub_cache().rglob("*.incomplete")), None)
+    return next(iter(modelfiles.hub_cache().rglob("*.incomplete")), None)
 
 
 def test_a_pull_that_was_killed_goes_on_where_it_was(served: LoopbackHub, tmp_path: Path) -> None:

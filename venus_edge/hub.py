@@ -1,9 +1,9 @@
-"""Model files: where they are on this machine, and getting them from the hub (the only huggingface_hub import).
+"""MODEL FILES FROM THE HUB, into its own cache (the only huggingface_hub import).
 
-In: a ModelSpec. Out: the path of a GGUF file. Files are kept in the hub's own cache (HF_HOME, HF_HUB_CACHE, HF_TOKEN,
-HF_ENDPOINT, HF_HUB_OFFLINE and proxies mean what they always mean), or in `<data>/models` where a person put them.
-The download is our own loop: the library's keeps no partial file once the process has ended. A file gets its name only
-after its size and hash were found to be those that the hub lists. Every connection passes a gate.
+In: a ModelSpec. Out: the path of a GGUF file. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and proxies
+mean what they always mean. The download is our own loop: the library's keeps no partial file once the process has
+ended. A file gets its name only after its size and hash were found to be those that the hub lists. Every connection
+passes a gate.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from venus_edge import modelfiles
 from venus_edge.errors import ModelError, StorageError, VenusError
-from venus_edge.registry import PACKAGE, ModelSpec
+from venus_edge.registry import ModelSpec
 
 if TYPE_CHECKING:
-    from hashlib import _Hash as Hash
-
     from venus_edge.sources.gate import Gate as Gate  # noqa: PLC0414  (those who hand one over name it by here)
 
 ENDPOINT = "https://huggingface.co"
@@ -34,131 +33,6 @@ TRIES = 5  # without one new byte between them
 PATIENCE = 60.0  # seconds of a Retry-After that are waited out
 SPARE = 256 * 1024**2  # bytes that a download leaves free
 _CHUNK = 1024 * 1024
-_QUANT = re.compile(
-    r"(?:^|[-_.])((?:IQ|Q|TQ)\d(?:_K_XL|_K_[SML]|_K|_[01]|_XXS|_XS|_NL|_[SM])|BF16|FP16|F16|F32)(?=[-_.]|$)"
-)
-_PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
-
-# -- on this machine --------------------------------------------------------------------------------------------------
-
-
-def locate(spec: ModelSpec, models_dir: Path, quant: str | None = None) -> Path:
-    """The GGUF file of a model on this machine. Raises ModelError, naming the command that gets it, for none."""
-    if spec.file:
-        path = PACKAGE / spec.file  # an absolute path stays what it is
-        if os.path.lexists(path):  # what else it may be than a file is said by whoever reads it
-            return path
-        if spec.sha256:  # one that was added
-            raise ModelError(f"{path} is not there: put it back, or forget it: venus-edge models rm {spec.name}")
-        raise ModelError(f"{path} is not there: give --model the path of a .gguf file, or try: venus-edge run --demo")
-    found = here(spec, models_dir)
-    if found:
-        return best(found, quant or spec.quant)
-    raise ModelError(
-        f"model {spec.name} is not on this machine; get it with: venus-edge models pull {spec.name} "
-        f"(about {spec.size_gb:.1f} GB, or copy its .gguf into {models_dir}); without it: venus-edge run --demo"
-    )
-
-
-def here(spec: ModelSpec, models_dir: Path) -> list[Path]:
-    """Every GGUF file of a model on this machine: put into the models directory, or in the hub's cache."""
-    if spec.file:
-        return [path for path in [PACKAGE / spec.file] if path.is_file()]
-    found = [*_placed(spec, models_dir), *_cached(spec)]
-    return [path for path in found if not (part := _PART.search(path.name)) or int(part[1]) == 1]
-
-
-def parts(path: Path) -> list[Path]:
-    """The files of a model on this machine: the one, or all of a split one whose first this is."""
-    named = _PART.search(path.name)
-    if not named:
-        return [path]
-    stem = path.name[: named.start()]
-    return [other for n in range(1, int(named[2]) + 1) if (other := _part(path, stem, n, named[2])).is_file()]
-
-
-def name_for(spec: ModelSpec, path: Path) -> str:
-    """The name by which a model's file is found in a models directory: its own, or the model's before its part."""
-    if _names(spec, path.name):
-        return path.name
-    part = _PART.search(path.name)
-    return f"{spec.name}{part[0] if part else '.gguf'}"
-
-
-def _part(path: Path, stem: str, number: int, count: str) -> Path:
-    return path.with_name(f"{stem}-{number:05d}-of-{count}.gguf")
-
-
-def best(paths: Iterable[Path], quant: str) -> Path:
-    """Of several files of a model the one of the wanted quantization, else the newest."""
-    return max(paths, key=lambda path: (quant_of(path.name) == _canonical(quant), path.stat().st_mtime))
-
-
-def quant_of(name: str) -> str:
-    """The quantization that a file's name tells, as `Q4_K_M`; "" for none."""
-    found = _QUANT.findall(_canonical(PurePosixPath(name).name.removesuffix(".gguf")))
-    return str(found[-1]) if found else ""
-
-
-def _canonical(quant: str) -> str:
-    return quant.upper().replace("-", "_")
-
-
-def _placed(spec: ModelSpec, models_dir: Path) -> list[Path]:
-    if not models_dir.is_dir():
-        return []
-    return [path for path in sorted(models_dir.glob("*.gguf")) if _names(spec, path.name)]
-
-
-def _cached(spec: ModelSpec) -> list[Path]:
-    """GGUF files of the model's repository in the hub's cache, found without importing the hub library."""
-    if not spec.gguf_repo:
-        return []
-    snapshots = _folder(spec.gguf_repo) / "snapshots"
-    return [path for path in sorted(snapshots.glob("*/**/*.gguf")) if path.is_file()] if snapshots.is_dir() else []
-
-
-def _names(spec: ModelSpec, file: str) -> bool:
-    return spec.name.replace("-", "") in file.lower().replace("-", "").replace("_", "")
-
-
-def hub_cache() -> Path:
-    """The hub's cache directory, as huggingface_hub finds it (HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache)."""
-    if given := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):  # its older name
-        return Path(os.path.expandvars(given)).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return Path(os.path.expandvars(os.environ.get("HF_HOME", f"{base}/huggingface"))).expanduser() / "hub"
-
-
-def _folder(repo: str) -> Path:
-    return hub_cache() / f"models--{repo.replace('/', '--')}"
-
-
-def remove(path: Path) -> int:
-    """Deletes a model's file, in the hub's cache with the bytes that it points to. Out: the bytes that are free now."""
-    try:
-        target = path.resolve()
-        size = target.stat().st_size
-        path.unlink()
-        if target != path and target.parent.name == "blobs":
-            target.unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be removed: {error.strerror or error}") from error
-    return size
-
-
-def listed_sha256(path: Path) -> str:
-    """The sha256 that the hub lists for a file in its cache (an LFS blob is named by it); "" for any other file."""
-    target = path.resolve()
-    return target.name if target.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", target.name) else ""
-
-
-def sha256(path: Path, step: Callable[[int], None] = lambda _: None) -> str:
-    """The sha256 of a file; `step` hears the bytes read so far. Raises StorageError."""
-    return _digest(path, hashlib.sha256(), step)
-
-
-# -- on the hub -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +125,7 @@ def listing(repo: str, revision: str = "", passing: Gate | None = None, otherwis
 def quants(found: Listing) -> dict[str, int]:
     """The quantizations of a repository's GGUF files -> bytes, all parts of a split file together."""
     sizes: dict[str, int] = {}
-    for quant in sorted({quant_of(file.name) for file in found.files if _is_gguf(file.name)} - {""}):
+    for quant in sorted({modelfiles.quant_of(file.name) for file in found.files if _is_gguf(file.name)} - {""}):
         sizes[quant] = sum(file.size for file in choose(found.files, quant, found.repo))
     return sizes
 
@@ -259,15 +133,17 @@ def quants(found: Listing) -> dict[str, int]:
 def choose(files: Sequence[RemoteFile], quant: str, repo: str) -> list[RemoteFile]:
     """The GGUF file of that quantization, or all parts of a split one; the error for a miss lists what is there."""
     every = sorted((file for file in files if _is_gguf(file.name)), key=lambda file: file.name)
-    fitting = [file for file in every if quant_of(file.name) == _canonical(quant)]
+    fitting = [file for file in every if modelfiles.quant_of(file.name) == modelfiles.canonical(quant)]
     if not fitting:
         there = ", ".join(file.name for file in every) or "no .gguf file at all"
         raise ModelError(f"{repo} has no {quant} file; it has {there}; choose one with --quant")
     first = min(fitting, key=lambda file: (len(file.name), file.name))
-    if not _PART.search(first.name):
+    if not modelfiles.PART.search(first.name):
         return [first]
-    stem = _PART.sub("", first.name)
-    return [file for file in fitting if _PART.sub("", file.name) == stem and _PART.search(file.name)]
+    stem = modelfiles.PART.sub("", first.name)
+    return [
+        file for file in fitting if modelfiles.PART.sub("", file.name) == stem and modelfiles.PART.search(file.name)
+    ]
 
 
 def checkpoint(found: Listing) -> list[RemoteFile]:
@@ -289,7 +165,7 @@ def fetch(
 
     Raises ModelError or StorageError in one line; what has come is kept for the next try, unless its hash is wrong.
     """
-    folder = _folder(found.repo)
+    folder = modelfiles.folder(found.repo)
     missing = [file for file in files if not _whole(folder / "blobs" / file.etag, file)]
     with _translated(found.repo), _through(passing or gate(), "model file"):
         _check_space(folder, missing)
@@ -394,7 +270,7 @@ def _download(found: Listing, file: RemoteFile, blob: Path, watch: Watch, wait: 
     from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]  # documented, not in its __all__
 
     url = hf_hub_url(found.repo, file.name, revision=found.commit, endpoint=_endpoint())
-    lock = hub_cache() / ".locks" / blob.parents[1].name / f"{file.etag}.lock"
+    lock = modelfiles.hub_cache() / ".locks" / blob.parents[1].name / f"{file.etag}.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     partial = _partial(blob)
     with WeakFileLock(lock):
@@ -516,19 +392,8 @@ def _point(folder: Path, commit: str, file: RemoteFile) -> Path:
 def _hash(file: RemoteFile, path: Path) -> str:
     """The hash by which the hub names the file: sha256 for LFS, else git's, which begins with the length."""
     if file.sha256:
-        return sha256(path)
-    return _digest(path, hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False), lambda _: None)
-
-
-def _digest(path: Path, digest: Hash, step: Callable[[int], None]) -> str:
-    try:
-        with path.open("rb") as source:
-            while chunk := source.read(_CHUNK):
-                digest.update(chunk)
-                step(source.tell())
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
-    return digest.hexdigest()
+        return modelfiles.sha256(path)
+    return modelfiles.digest(path, hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False), lambda _: None)
 
 
 def _partial(blob: Path) -> Path:
@@ -587,9 +452,9 @@ def _refused(repo: str, response: Any, otherwise: str) -> str:
 
 
 def _disk(error: OSError) -> str:
-    where = error.filename or hub_cache()
+    where = error.filename or modelfiles.hub_cache()
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"the disk is full ({hub_cache()}): make room, then run the command again to go on"
+        return f"the disk is full ({modelfiles.hub_cache()}): make room, then run the command again to go on"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{where} may not be written: change its rights, or set HF_HOME to a folder of your own"
     return f"{where}: {error.strerror or error}: set HF_HOME to a folder that can be written"

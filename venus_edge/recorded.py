@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from venus_edge import config, hub
+from venus_edge import config, modelfiles
 from venus_edge.agent import Config
 from venus_edge.engine import Engine, Sampling, snapshot
 from venus_edge.errors import StorageError
@@ -51,7 +51,7 @@ def recorded(
 def _file(spec: ModelSpec, path: Path) -> dict[str, Any]:
     """Name, size and hashes: `content` of some places of the file, `sha256` of all where it is known or soon had."""
     size = path.stat().st_size
-    whole = spec.sha256 or hub.listed_sha256(path) or (hub.sha256(path) if size < _SMALL else "")
+    whole = spec.sha256 or modelfiles.listed_sha256(path) or (modelfiles.sha256(path) if size < _SMALL else "")
     return {"name": path.name, "bytes": size, "content": snapshot.content(path).hex()[:32], "sha256": whole}
 
 

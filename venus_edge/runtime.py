@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from venus_edge import demo as demo_files
-from venus_edge import guards, hub, model, recorded, window, world
+from venus_edge import guards, model, modelfiles, recorded, window, world
 from venus_edge.agent import Agent, Config
 from venus_edge.engine import Engine
 from venus_edge.errors import StorageError, UsageError
@@ -166,7 +166,7 @@ def prepare(
         )
     today, spec = _date(settings.date), model.spec_of(settings)
     model.check_engine(spec, settings)
-    path = None if settings.engine else hub.locate(spec, settings.directories.models)
+    path = None if settings.engine else modelfiles.locate(spec, settings.directories.models)
     with ExitStack() as stack:
         gates: list[Gate] = []
         seal = stack.enter_context(sealed(settings.offline, _own_server(settings, note)))

@@ -36,13 +36,13 @@ def models() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON list.")
 def list_(as_json: bool) -> None:
     """List the models of models.toml, and which are on this machine."""
-    from venus_edge import hub, registry
+    from venus_edge import modelfiles, registry
 
     directories = Directories.from_environment()
     rows, lacking = [], []
     for spec in registry.load(directories.config).values():
-        found = hub.here(spec, directories.models)
-        path = str(hub.best(found, spec.quant)) if found else ""
+        found = modelfiles.here(spec, directories.models)
+        path = str(modelfiles.best(found, spec.quant)) if found else ""
         rows.append(
             {"name": spec.name, "title": spec.title, "dialect": spec.dialect, "shipped": bool(spec.file), "path": path}
         )
@@ -64,31 +64,31 @@ def list_(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of the path.")
 def pull(name: str, quant: str, convert: bool, as_json: bool) -> None:
     """Fetch the GGUF file of model NAME from the hub; a broken download is taken up where it broke."""
-    from venus_edge import hub
+    from venus_edge import modelfiles
 
     spec = _spec(name)
     if spec.file:
-        raise ModelError(f"model {name} needs no fetching: {hub.locate(spec, Path())}")
+        raise ModelError(f"model {name} needs no fetching: {modelfiles.locate(spec, Path())}")
     path = fetched(spec, quant, convert)
-    size = sum(part.stat().st_size for part in hub.parts(path))
-    record = {"name": name, "path": str(path), "bytes": size, "sha256": hub.listed_sha256(path)}
+    size = sum(part.stat().st_size for part in modelfiles.parts(path))
+    record = {"name": name, "path": str(path), "bytes": size, "sha256": modelfiles.listed_sha256(path)}
     click.echo(json.dumps(record, ensure_ascii=False) if as_json else path)
 
 
 def fetched(spec: ModelSpec, quant: str = "auto", convert: bool = False) -> Path:
     """The model's file, from the hub unless it is offline. What left the machine is told on stderr. Raises ModelError,
     StorageError."""
-    from venus_edge import hub
+    from venus_edge import hub, modelfiles
     from venus_edge.config import settings
 
     set_, places = settings({}), Directories.from_environment()
-    here = hub.here(spec, places.models)
+    here = modelfiles.here(spec, places.models)
     if hub.offline() or set_.offline:
         if not here:
             raise ModelError(
                 f"offline, and {spec.name} is not here: copy its .gguf into the folder of: venus-edge models path"
             )
-        return hub.best(here, spec.quant)
+        return modelfiles.best(here, spec.quant)
     with _passing(set_) as passing:
         return _fetched(spec, quant, convert, passing)
 
@@ -126,12 +126,12 @@ def _fetched(spec: ModelSpec, quant: str, convert: bool, passing: Gate) -> Path:
 
 def offer(settings: Settings) -> None:
     """On a terminal, a model that is not here is offered with its size and time; elsewhere the run's error says how."""
-    from venus_edge import hub, model
+    from venus_edge import hub, model, modelfiles
 
     if settings.engine or settings.offline or hub.offline() or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     spec = model.spec_of(settings)
-    missing = spec.gguf_repo and not hub.here(spec, settings.directories.models)
+    missing = spec.gguf_repo and not modelfiles.here(spec, settings.directories.models)
     if missing and click.confirm(offer_line(spec, _expected(spec)), default=True, err=True):
         fetched(spec)
 
@@ -238,7 +238,7 @@ def meter_line(progress: Progress) -> str:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def add(file: Path, name: str | None, dialect: str | None, as_json: bool) -> None:
     """Register a GGUF FILE of your own under a name; its header is checked and it stays where it is."""
-    from venus_edge import hub, registry
+    from venus_edge import modelfiles, registry
     from venus_edge.fit import card, header
 
     directories = Directories.from_environment()
@@ -246,7 +246,7 @@ def add(file: Path, name: str | None, dialect: str | None, as_json: bool) -> Non
     made = card.of(found, name, dialect, registry.load(directories.config))
     if not as_json:
         click.echo("\n".join(made.lines))
-    digest = hub.sha256(file)
+    digest = modelfiles.sha256(file)
     card.register(directories.config, made, digest)
     if as_json:
         record = {"name": made.name, "path": str(made.path), "dialect": made.dialect, "quant": made.quant}
@@ -259,18 +259,18 @@ def add(file: Path, name: str | None, dialect: str | None, as_json: bool) -> Non
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a file.")
 def verify(name: str, as_json: bool) -> None:
     """Check the file of model NAME: its header, and its hash where one is known. Exit 1 if it is damaged."""
-    from venus_edge import hub
+    from venus_edge import modelfiles
     from venus_edge.fit import header
 
     spec = _spec(name)
-    path = hub.locate(spec, Directories.from_environment().models)
+    path = modelfiles.locate(spec, Directories.from_environment().models)
     found = header.read(path)
     header_line = f"{found.architecture}, {found.quant}, {len(found.tensors)} tensors, {found.size:,} bytes"
     if not as_json:
         click.echo(f"header  ok: {header_line}")
-    for part in hub.parts(path):
-        known = (spec.sha256 if part == path else "") or hub.listed_sha256(part)
-        actual = hub.sha256(part) if known or as_json else ""
+    for part in modelfiles.parts(path):
+        known = (spec.sha256 if part == path else "") or modelfiles.listed_sha256(part)
+        actual = modelfiles.sha256(part) if known or as_json else ""
         if known and actual != known:
             raise ModelError(f"{part} is damaged: sha256 {actual[:12]}... instead of {known[:12]}...; fetch it again")
         if as_json:
@@ -285,7 +285,7 @@ def verify(name: str, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def rm(name: str, yes: bool) -> None:
     """Remove the files of model NAME from this machine, or the entry of a file that you added (the file stays)."""
-    from venus_edge import hub, registry
+    from venus_edge import modelfiles, registry
     from venus_edge.fit import card
 
     directories = Directories.from_environment()
@@ -298,22 +298,22 @@ def rm(name: str, yes: bool) -> None:
             )
         click.echo(f"forgotten: {name}; its file stays: {spec.file}")
         return
-    paths = hub.here(spec, directories.models)
+    paths = modelfiles.here(spec, directories.models)
     if not paths:
         raise ModelError(f"model {name} is not on this machine")
     for path in paths:
         if yes or click.confirm(f"remove {path}?", err=True):
-            click.echo(f"removed {path}: {sum(map(hub.remove, hub.parts(path))) / 1e9:.2f} GB")
+            click.echo(f"removed {path}: {sum(map(modelfiles.remove, modelfiles.parts(path))) / 1e9:.2f} GB")
 
 
 @models.command()
 @click.argument("name", required=False)
 def path(name: str | None) -> None:
     """Print where the file of model NAME is, or the directory that your own files may be put in."""
-    from venus_edge import hub
+    from venus_edge import modelfiles
 
     directories = Directories.from_environment()
-    click.echo(directories.models if name is None else hub.locate(_spec(name), directories.models))
+    click.echo(directories.models if name is None else modelfiles.locate(_spec(name), directories.models))
 
 
 @models.command()
@@ -321,11 +321,11 @@ def path(name: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def show(name: str, as_json: bool) -> None:
     """Print what is known of model NAME, and what its file says of itself."""
-    from venus_edge import hub
+    from venus_edge import modelfiles
     from venus_edge.fit import card, header
 
     spec = _spec(name)
-    found = hub.here(spec, Directories.from_environment().models)
+    found = modelfiles.here(spec, Directories.from_environment().models)
     if as_json:
         files = [{"path": str(file), "says": card.lines(header.read(file))} for file in found]
         click.echo(json.dumps({**asdict(spec), "files": files}, ensure_ascii=False))

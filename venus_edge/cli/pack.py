@@ -118,13 +118,13 @@ def _wheels(target: Target | None, stage: Path) -> Needs | None:
 
 def _model(name: str | None, given: Settings, stage: Path) -> tuple[ModelSpec | None, list[Part]]:
     """The model as the other machine will know it, and its files; none for one that ships with the program."""
-    from venus_edge import hub, model, registry
+    from venus_edge import model, modelfiles, registry
     from venus_edge.pack import Part, make
 
     if not name:
         return None, []
     spec, shipped = model.spec_of(given), registry.load()
-    path = hub.locate(spec, given.directories.models)
+    path = modelfiles.locate(spec, given.directories.models)
     if spec.name in shipped and shipped[spec.name].file == spec.file and spec.file:
         return spec, []
     known = spec.name.lower().replace("_", "-")
@@ -132,7 +132,7 @@ def _model(name: str | None, given: Settings, stage: Path) -> tuple[ModelSpec | 
         known += "-carried"
     spec = replace(spec, name=known, file="", gguf_repo=spec.gguf_repo)
     table = _written(stage, "config/models.toml", make.model_text(spec))
-    files = [Part(part, make.fit_name("models", hub.name_for(spec, part))) for part in hub.parts(path)]
+    files = [Part(part, make.fit_name("models", modelfiles.name_for(spec, part))) for part in modelfiles.parts(path)]
     return spec, [table, *files]
 
 

@@ -86,11 +86,11 @@ def plan(
 def _speed(spec: ModelSpec, settings: Settings, chosen: Plan, measured: bool) -> Speed | None:
     """The model's speed here, opened as planned, as it was measured before; by wish it is measured where it never was.
     Raises ModelError for a measurement of a model that is not here."""
-    from venus_edge import hub, model
+    from venus_edge import model, modelfiles
     from venus_edge.fit import speed
 
     try:
-        path = hub.locate(spec, settings.directories.models)
+        path = modelfiles.locate(spec, settings.directories.models)
     except ModelError:
         if measured:
             raise
@@ -122,17 +122,17 @@ def _check_window(asked: int | None, trained: int) -> None:
 
 def _model(spec: ModelSpec, settings: Settings, quant: str | None) -> Model:
     """The model by its file's header, or by its geometry where it is not here yet."""
-    from venus_edge import hub
+    from venus_edge import modelfiles
     from venus_edge.fit import header, sizes
 
     try:
-        path = hub.locate(spec, settings.directories.models, quant)
+        path = modelfiles.locate(spec, settings.directories.models, quant)
     except ModelError:
         if spec.file:
             raise
     else:
         read = header.read(path)
-        if quant is None or quant in (read.quant, hub.quant_of(path.name)):
+        if quant is None or quant in (read.quant, modelfiles.quant_of(path.name)):
             return header.model(read)
         if spec.file:
             raise UsageError(f"{path} is {read.quant}, not {quant}: leave --quant out, or plan for a --model by name")

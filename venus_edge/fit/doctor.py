@@ -20,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from venus_edge import config, demo, hub, model, registry, runtime, world
+from venus_edge import config, demo, hub, model, modelfiles, registry, runtime, world
 from venus_edge.engine import devices, offload
 from venus_edge.errors import VenusError
 from venus_edge.fit import card, header, machine, planner, sizes, speed
@@ -195,7 +195,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:
-    data, models = machine.disk_free(settings.directories.data), machine.disk_free(hub.hub_cache())
+    data, models = machine.disk_free(settings.directories.data), machine.disk_free(modelfiles.hub_cache())
     detail = f"{data / 1e9:.1f} GB free for sessions, {models / 1e9:.1f} GB for models"
     if min(data, models) < LITTLE:
         yield Finding("disk", "fail", detail, "make room: venus-edge cache path, venus-edge models list")
@@ -222,7 +222,7 @@ def _model(settings: Settings, patient: Patient) -> Iterator[Finding]:
     try:
         spec = model.spec_of(settings)
         remedy = f"venus-edge models pull {spec.name}" if spec.gguf_repo else remedy
-        path = hub.locate(spec, settings.directories.models)
+        path = modelfiles.locate(spec, settings.directories.models)
         found = header.read(path)
     except VenusError as error:
         yield Finding("model", "fail", str(error), remedy)
