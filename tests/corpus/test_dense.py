@@ -136,6 +136,19 @@ def test_a_model_that_is_no_embedder_is_told_so() -> None:
         LlamaEmbedder(tiny)
 
 
+def test_vectors_are_those_of_the_same_computation_in_numpy(tmp_path: Path) -> None:
+    words = ["tide", "gauge", "lighthouse", "##s", "灯", "塔", "41"]
+    tensors = bert.by_chance(tmp_path / "by-chance.gguf", words)
+    texts = ("tide gauges", "Lighthouse 41, lighthouse", "灯塔", "tide zebra " * 40)
+    pieces = ([0, 1, 3], [2, 6, -4, 2], [4, 5], [0, -4] * 31)  # "," and zebra are [UNK]; 64 places: two are taken
+    embedder = LlamaEmbedder(tmp_path / "by-chance.gguf", threads=1)
+    rows = embedder.embed(texts)
+    embedder.close()
+    for row, numbers in zip(rows, pieces, strict=True):
+        ids = [bert.CONTROL.index("[CLS]"), *(len(bert.CONTROL) + n for n in numbers), bert.CONTROL.index("[SEP]")]
+        assert row @ bert.forward(tensors, 2, ids) > 0.999
+
+
 def test_a_published_model_knows_what_is_near() -> None:
     path = os.environ.get("VENUS_TEST_EMBEDDER", "")
     if not path:

@@ -21,7 +21,8 @@ from venus_edge.engine.threads import Threads
 from venus_edge.engine.weights import Weights
 from venus_edge.errors import EngineError, ModelError
 
-_TOKENS = 2_048  # evaluated together, of one text or of many
+_LONGEST = 2_048  # tokens that are read of one text
+_TOGETHER = 512  # tokens of several texts: each is compared with all (12 passages a second where 2,048 made 9)
 _TEXTS = 32
 
 Vectors = npt.NDArray[np.float32]
@@ -40,7 +41,7 @@ class LlamaEmbedder:
         self.lib = self._weights.lib
         self._vocabulary = self.lib.llama_model_get_vocab(self._weights.pointer)
         self.width = int(self.lib.llama_model_n_embd_out(self._weights.pointer))
-        self.window = min(self._weights.n_ctx_train, _TOKENS)
+        self.window = min(self._weights.n_ctx_train, _LONGEST)
         self.name = f"{self._weights.metadata.get('general.name', path.stem)} {self._weights.size} {self.width}"
         self._threads = Threads(EngineOptions(n_threads=threads), self._tell)
         try:
@@ -51,7 +52,9 @@ class LlamaEmbedder:
 
     def _context(self, path: Path) -> Any:
         params = self.lib.llama_context_default_params()
-        params.n_ctx = params.n_batch = params.n_ubatch = _TOKENS  # attention sees a text whole: in one piece
+        params.n_ctx = params.n_batch = params.n_ubatch = max(
+            self.window, _TOGETHER
+        )  # a text is seen whole: in one piece
         params.n_seq_max = _TEXTS
         params.kv_unified = True
         params.embeddings = True
@@ -87,7 +90,7 @@ class LlamaEmbedder:
         group: list[list[int]] = []
         for text in texts:
             ids = self._ids(text)
-            if group and (len(group) == _TEXTS or sum(map(len, group)) + len(ids) > _TOKENS):
+            if group and (len(group) == _TEXTS or sum(map(len, group)) + len(ids) > _TOGETHER):
                 yield group
                 group = []
             group.append(ids)
