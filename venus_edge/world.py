@@ -186,19 +186,23 @@ def build_corpus(folder: Path, settings: Settings, progress: Progress | None = N
         return index, build(folder, index, extract, progress)
 
 
-def copy_corpus(path: Path, settings: Settings, target: Path) -> Path:
-    """Copies a corpus (by its name, its file, or its folder, which is indexed first) into a new file; a ZIM archive is
-    linked. Out: what was copied. Raises CorpusError, StorageError."""
-    from venus_edge import corpora
-    from venus_edge.corpus import ledger
+def corpus_file(path: Path, settings: Settings, note: Note) -> Path:
+    """The file of a corpus as it is now: by its name, itself, or that of its folder, which is indexed first; its
+    passages embedded where `dense` is set. Raises CorpusError, StorageError, UsageError."""
+    from venus_edge import corpora, meaning
 
     file = corpora.named(path, settings) or (path if path.is_file() else None)
     index = file or build_corpus(path, settings)[0]
-    if index.suffix.lower() == ".zim":
-        target.symlink_to(index.resolve())
-    else:
-        ledger.export(index, target)  # tells nothing of this disk
-    return index
+    if settings.dense and not corpora.is_archive(index):
+        meaning.corpus(index, settings, note).close()
+    return index.absolute()
+
+
+def embedding_model(settings: Settings) -> Path:
+    """The file of the embedding model that is set. Raises UsageError where there is none."""
+    from venus_edge import meaning
+
+    return meaning.model_file(settings)
 
 
 def index_path(folder: Path, settings: Settings) -> Path:

@@ -24,10 +24,17 @@ def show(command: list[str], home: Path, alone: bool = False) -> subprocess.Comp
     """Runs a command, alone in an empty network namespace with next to no environment, and prints what it says."""
     bare = {"HOME": str(home), "PATH": "/usr/bin:/bin", "PYTHON": sys.executable}
     given = ["unshare", "-n" if os.geteuid() == 0 else "-rn", *command] if alone else command
+    where = home if alone else None  # never where the program's own sources lie: they would be what runs
     sys.stdout.write(f"$ {' '.join(given)}\n")
     began = time.monotonic()
     done = subprocess.run(
-        given, env=bare if alone else None, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        given,
+        cwd=where,
+        env=bare if alone else None,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
     sys.stdout.write(f"{done.stdout}(exit {done.returncode}, {time.monotonic() - began:.0f} s)\n\n")
     sys.stdout.flush()

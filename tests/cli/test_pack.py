@@ -92,7 +92,8 @@ def test_a_model_of_ones_own_is_found_by_its_name_there(tmp_path: Path, model: P
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["kit"], "nothing to pack: name --model, --corpus, --cache or --wheels"),
+        (["kit"], "nothing to pack: name --model, --corpus, --dense, --cache or --wheels"),
+        (["kit.tar.gz", "--cache"], "kit.tar.gz would be a folder of that name: a pack is a folder or a .tar"),
         (["kit", "--cache", "--python", "3.12"], "--python, --platform and --source say what --wheels are for: "),
         (["kit", "--model", "no-such"], "unknown model 'no-such'; known: "),
         (["kit", "--model", "dr-venus-4b-rl"], "model dr-venus-4b-rl is not on this machine; get it with: "),
@@ -101,6 +102,10 @@ def test_a_model_of_ones_own_is_found_by_its_name_there(tmp_path: Path, model: P
         (["there", "--cache"], "there is there already: name a new folder or .tar"),
         (["kit", "--wheels", "--python", "2.7"], "--python is 3.11 or newer, as 3.12, not '2.7'"),
         (["kit", "--wheels", "--platform", "plan9"], "'plan9' is no platform of wheels"),
+        (
+            ["kit", "--wheels", "--platform", "macosx_12_0_universal2"],
+            "'macosx_12_0_universal2' is no platform of wheels",
+        ),
     ],
 )
 def test_what_cannot_be_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], line: str) -> None:
@@ -135,10 +140,43 @@ def test_a_platform_of_wheels_names_a_machine(platforms: tuple[str, ...], system
         wheels._system((*platforms, "musllinux_1_2_riscv64"))
 
 
-def test_requirements_are_those_of_the_metadata_without_llama() -> None:
-    found = wheels.requirements("venus-edge", ("pdf",))
-    assert [line for line in found if line.startswith(("llama", "pytest", "brotli"))] == []
-    assert [line.split(">")[0] for line in found if line.startswith(("pypdfium2", "numpy"))] == ["numpy", "pypdfium2"]
+def wheel(folder: Path, name: str, *requires: str) -> None:
+    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as archive:
+        lines = "".join(f"Requires-Dist: {line}\n" for line in requires)
+        archive.writestr(
+            f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{lines}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("system", "python", "lacking"),
+    [
+        ("linux x86_64", "3.11", ["backport>=1", "uring"]),
+        ("linux aarch64", "3.13", ["uring"]),
+        ("windows amd64", "3.12", ["backport>=1", "colorama"]),
+        ("darwin arm64", "3.13", []),
+    ],
+)
+def test_what_wheels_ask_for_is_judged_by_the_machine_they_are_for(
+    tmp_path: Path, system: str, python: str, lacking: list[str]
+) -> None:
+    wheel(tmp_path, "venus_edge", "click>=8", 'pypdfium2>=5; extra == "pdf"')
+    windows = 'colorama; platform_system == "Windows" and platform_machine == "AMD64"'
+    wheel(tmp_path, "click", windows, "more_words[x]")
+    wheel(tmp_path, "more_words", 'uring; sys_platform == "linux" and extra == "x"')
+    wheel(tmp_path, "pypdfium2", 'backport>=1; python_version < "3.13"', "venus-edge")
+    fetch = wheels._Fetch(tmp_path, python, system, ())
+    assert fetch.lacking(["venus-edge[pdf]"]) == lacking
+
+
+def test_wheels_of_older_systems_serve_a_newer_one() -> None:
+    assert [*wheels._tags("manylinux_2_19_aarch64")][:4] == [
+        *("manylinux_2_19_aarch64", "manylinux_2_19_aarch64", "manylinux_2_18_aarch64", "manylinux_2_17_aarch64"),
+    ]
+    assert "manylinux2014_aarch64" in [*wheels._tags("manylinux_2_28_aarch64")]
+    assert "manylinux_2_17_x86_64" in [*wheels._tags("manylinux2014_x86_64")]
+    assert "manylinux_2_18_x86_64" not in [*wheels._tags("manylinux2014_x86_64")]
+    assert [*wheels._tags("win_amd64")] == ["win_amd64"]
 
 
 def test_the_wheel_of_an_installation_is_put_together_again(tmp_path: Path) -> None:
@@ -156,7 +194,6 @@ def test_the_wheel_of_an_installation_is_put_together_again(tmp_path: Path) -> N
     written = ["../bin/venus-edge", "venus_edge-9.9.dist-info/INSTALLER", "venus_edge/__pycache__/x.pyc"]
     (info / "RECORD").write_text("".join(f"{name},,\n" for name in [*files, *written]))
     (distribution,) = metadata.distributions(name="venus-edge", path=[str(installed)])
-    wheel = wheels.again(distribution, tmp_path)
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(wheels.again(distribution, tmp_path)) as archive:
         assert sorted(archive.namelist()) == sorted([*files, "venus_edge-9.9.dist-info/RECORD"])
         assert archive.read("venus_edge/__init__.py").decode() == files["venus_edge/__init__.py"]

@@ -203,7 +203,9 @@ def test_a_folder_that_is_not_as_it_was(
 TRICKS = [
     "../evil", "/etc/cron.d/evil", "models/../../evil", "models/./x", "models//x", "models/", "C:/evil", "models\\evil",
     "models/c:evil", "elsewhere/x", "evil.sh", "models/nul.gguf", "models/COM1", "models/x.", "models/x ", "models/\n",
-    "models/" + "x" * 300, "", ".", "~/.bashrc", "models/\ud800",
+    "models/" + "x" * 300, "", ".", "~/.bashrc", "models/\ud800", "models/com¹.txt", "models/aux .gguf",
+    "models/CONIN$",
+    "models/\0", "models/x\0.gguf", "manifest.json", "program/bin/python",
 ]  # fmt: skip
 
 
@@ -234,9 +236,11 @@ def manifest(*names: str, size: int = 3, data: bytes = b"abc", **facts: Any) -> 
     return json.dumps({"venus-edge-pack": 1, "files": rows, **facts}).encode()
 
 
-def test_a_newer_format() -> None:
-    with pytest.raises(unpack.Broken, match="the pack is of format 2, newer than this reads"):
-        unpack.read_manifest(manifest("models/a").replace(b'"venus-edge-pack": 1', b'"venus-edge-pack": 2'))
+@pytest.mark.parametrize("number", [0, 2, -1, "1", None, 1.5])
+def test_another_format(number: object) -> None:
+    text = manifest("models/a").replace(b'"venus-edge-pack": 1', f'"venus-edge-pack": {json.dumps(number)}'.encode())
+    with pytest.raises(unpack.Broken, match=f"the pack is of format {number}, this reads 1: use the pack's own"):
+        unpack.read_manifest(text)
 
 
 @pytest.mark.parametrize(

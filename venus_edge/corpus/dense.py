@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
@@ -69,6 +70,13 @@ def fill(path: Path, embedder: Embedder, progress: Callable[[int, int], None] | 
             return done
         finally:
             db.close()
+
+
+def made_by(index: Path) -> str:
+    """The embedding model whose vectors a corpus file has, "" for none. Raises CorpusError, StorageError."""
+    with store.translated(index), closing(store.connect_to_read(index)) as db:
+        row = db.execute("SELECT value FROM meta WHERE name = 'embedder'").fetchone()
+    return str(row[0]) if row else ""
 
 
 def _prepare(db: sqlite3.Connection, name: str) -> None:

@@ -7,15 +7,17 @@ in memory but the piece that is being copied.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,6 +27,7 @@ from venus_edge.registry import ModelSpec
 
 HERE = Path(__file__).resolve().parent
 _CHUNK = 1024 * 1024
+_OTHERS = (".gz", ".tgz", ".bz2", ".xz", ".zst", ".zip", ".7z")
 Say = Callable[[str], None]
 # What a person set that means the same on another machine; nothing of networks, keys, paths or this one's processor.
 CARRIED = frozenset({
@@ -33,13 +36,15 @@ CARRIED = frozenset({
 })  # fmt: skip
 
 
-def config_text(written: Mapping[str, Any], model: str, corpora: Sequence[str]) -> str:
+def config_text(written: Mapping[str, Any], model: str, corpora: Sequence[str], dense: str = "") -> str:
     """The config.toml of the machine without a network: what was set here, what is carried, and offline."""
     values = {name: value for name, value in written.items() if name in CARRIED}
     if model:
         values["model"] = model
     if corpora:
         values["corpus"] = [f"../data/{name}" for name in corpora]
+    if dense:
+        values["dense"] = dense
     values["offline"] = True
     return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())
 
@@ -52,6 +57,19 @@ def model_text(spec: ModelSpec) -> str:
     return "\n".join([f'["{spec.name}"]', *rows, f"sampling = {{ {sampling} }}"]) + "\n"
 
 
+def embedding_text(name: str, file: str) -> str:
+    """The table of an embedding model, so that it is found as the model is."""
+    return f"[embedding.{json.dumps(name, ensure_ascii=False)}]\nfile = {json.dumps(file, ensure_ascii=False)}\n"
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """A path in the pack that nothing has yet, on any file system: this one, or with a number."""
+    used = {path.casefold() for path in taken}
+    stem, dot, suffix = name.rpartition(".")
+    names = (name if number == 1 else f"{stem}-{number}{dot}{suffix}" for number in count(1))
+    return next(each for each in names if each.casefold() not in used)
+
+
 def fit_name(folder: str, name: str) -> str:
     """A file's path in the pack: nothing that a file system, or whoever unpacks it, would refuse."""
     stem, dot, suffix = re.sub(r'[\x00-\x1f\x7f<>:"|?*\\/]+', "-", name).rpartition(".")
@@ -60,27 +78,32 @@ def fit_name(folder: str, name: str) -> str:
 
 
 def texts(python: str, needs: Sequence[str], model: str) -> dict[str, str]:
-    """What a pack has to read and to run, by its path."""
-    script = (HERE / "install.sh").read_text(encoding="utf-8").replace("@PYTHON@", python or "3.11")
-    about = (HERE / "README.txt").read_text(encoding="utf-8").replace("@PYTHON@", python or "3.11")
-    needed = ", ".join(needs) or "-"
-    about = about.replace("@NEEDS@", needed).replace("@MODEL@", model or "-")
-    return {"install.sh": script, "README.txt": about, "unpack.py": (HERE / "unpack.py").read_text(encoding="utf-8")}
+    """What a pack has to read and to run, by its path. `python` "": any that the program runs with."""
+    known = {
+        "@PYTHON@": python or "3.11",
+        "@ANY@": "" if python else "+",
+        "@PY@": f"py -{python}" if python else "py",
+        "@MODEL@": model or "-",
+        "@NEEDS@": ", ".join(needs) or "-",
+    }
+    found = {name: (HERE / name).read_text(encoding="utf-8") for name in unpack.TOP_FILES}
+    for name in ("README.txt", "install.sh"):
+        for mark, text in known.items():
+            found[name] = found[name].replace(mark, text)
+    return found
 
 
 def write(parts: Sequence[Part], facts: Mapping[str, Any], out: Path, say: Say) -> str:
     """The pack at `out`. Out: its manifest's sha256, which stands for all of it. Raises UsageError, StorageError."""
     _check_names(parts)
-    if out.exists():
-        raise UsageError(f"{out} is there already: name a new folder or .tar")
+    check_out(out)
     rows = [{"path": part.name, **_measured(part.path)} for part in parts]
     manifest = json.dumps({"venus-edge-pack": unpack.FORMAT, **facts, "files": rows}, ensure_ascii=False, indent=1)
     half = out.with_name(f"{out.name}.part")
     with _disk(out):
         _clear(half)
-        out.absolute().parent.mkdir(parents=True, exist_ok=True)
         _check_space(out, sum(row["size"] for row in rows))
-        written = _tar if out.suffix == ".tar" else _folder
+        written = _tar if out.suffix.lower() == ".tar" else _folder
         try:
             written(half, out.stem, manifest.encode(), list(zip(parts, rows, strict=True)), say)
         except BaseException:
@@ -95,6 +118,16 @@ def _check_names(parts: Sequence[Part]) -> None:
         unpack.check_names([part.name for part in parts])
     except unpack.Broken as error:
         raise UsageError(f"{error}: rename it, or pack it alone") from error
+
+
+def check_out(out: Path) -> None:
+    """Raises UsageError for what is no new folder or .tar beside which there is room to write."""
+    if out.exists():
+        raise UsageError(f"{out} is there already: name a new folder or .tar")
+    if out.suffix.lower() in _OTHERS:
+        raise UsageError(f"{out} would be a folder of that name: a pack is a folder or a .tar, which compress little")
+    if not out.absolute().parent.is_dir():
+        raise UsageError(f"{out.absolute().parent} is not there: make it first")
 
 
 def _measured(path: Path) -> dict[str, Any]:
@@ -125,7 +158,8 @@ def _folder(half: Path, _: str, manifest: bytes, rows: Rows, say: Say) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as out:
             _copy(part, row, out)
-        target.chmod(0o755 if target.suffix == ".sh" else 0o644)
+        with suppress(PermissionError):  # of FAT: its files have no modes, and `sh install.sh` needs none
+            target.chmod(0o755 if target.suffix == ".sh" else 0o644)
         say(f"  {part.name}  {row['size']:,} bytes")
 
 
@@ -180,4 +214,5 @@ def _disk(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(f"{error.filename or out}: {error.strerror or error}: name another place") from error
+        why = "its file system takes no file of that size" if error.errno == errno.EFBIG else error.strerror or error
+        raise StorageError(f"{error.filename or out}: {why}: name another place") from error

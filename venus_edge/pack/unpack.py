@@ -39,7 +39,10 @@ MOST_NAME = 200  # bytes of a path; names of wheels alone come to a hundred
 SPARE = 64 * 1024**2  # bytes that are left free
 _CHUNK = 1024 * 1024
 _BLOCK = 512  # bytes of a tar's header, and of what its files are filled up to
-_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\.|$)")  # devices of Windows, whatever their ending
+# devices of Windows, whatever their ending
+_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[\d¹²³]) *(\.|$)")
+_LITTER = re.compile(r"\._.*|\.DS_Store|Thumbs\.db|desktop\.ini")  # what file managers leave in folders they copy
+_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"7z\xbc\xaf")
 _WRONG = re.compile(r'[\x00-\x1f\x7f\ud800-\udfff<>:"|?*\\]|[. ]$')
 
 
@@ -58,17 +61,25 @@ class File:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a pack says of itself. `python` and `system` ("linux x86_64") are what its wheels need, "" for anything."""
+    """What a pack says of itself. `python` and `system` ("linux x86_64") are what its wheels need, "" for anything;
+    `needs` is what compiles llama.cpp there, `extras` those of the program that have their wheels;
+    `left_out` what belongs to it and comes by another way."""
 
     files: tuple[File, ...]
     python: str
     system: str
     needs: tuple[str, ...]
+    extras: tuple[str, ...]
+    left_out: tuple[str, ...]
     model: str
 
     @property
     def by_name(self) -> dict[str, File]:
         return {file.name: file for file in self.files}
+
+    @property
+    def wheels(self) -> list[File]:
+        return [file for file in self.files if file.name.startswith("wheels/")]
 
 
 # -- the manifest -----------------------------------------------------------------------------------------------------
@@ -79,20 +90,22 @@ def read_manifest(text: bytes) -> Manifest:
     try:
         table = json.loads(text)
         version, rows = table["venus-edge-pack"], table["files"]
-        if not isinstance(version, int) or version > FORMAT:
+        if version != FORMAT:
             raise Broken(
-                f"the pack is of format {version}, newer than this reads ({FORMAT}): use the pack's own install.sh"
+                f"the pack is of format {str(version)[:20]}, this reads {FORMAT}: use the pack's own install.sh"
             )
         files = tuple(File(str(row["path"]), int(row["size"]), str(row["sha256"])) for row in rows)
         texts = [str(table.get(key, "")) for key in ("python", "system", "model")]
-        needs = tuple(map(str, table.get("needs", [])))
+        needs, extras, left_out = (tuple(map(str, table.get(key, []))) for key in ("needs", "extras", "left_out"))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise Broken(f"{MANIFEST} is not a pack's, or damaged: copy the pack again ({type(error).__name__})") from error
-    check_names([file.name for file in files])
+    check_names([*(file.name for file in files), *left_out])
     for file in files:
         if file.size < 0 or not re.fullmatch(r"[0-9a-f]{64}", file.sha256):
             raise Broken(f"{MANIFEST} is damaged at {file.name!r}: copy the pack again")
-    return Manifest(files, texts[0], texts[1], needs, texts[2])
+    if not all(re.fullmatch(r"[a-z]+", extra) for extra in extras):
+        raise Broken(f"{MANIFEST} is damaged at extras: copy the pack again")
+    return Manifest(files, texts[0], texts[1], needs, extras, left_out, texts[2])
 
 
 def check_names(names: list[str]) -> None:
@@ -110,8 +123,9 @@ def check_names(names: list[str]) -> None:
             raise Broken(f"the pack has two files of one name: {seen[same]!r} and {name!r}; nothing of it is taken")
         seen[same] = name
     for same, name in seen.items():
-        if inner := [other for other in seen if other.startswith(f"{same}/")]:
-            raise Broken(f"the pack has a file that is a folder too: {name!r} and {seen[inner[0]]!r}")
+        for end in (found.start() for found in re.finditer("/", same)):
+            if same[:end] in seen:
+                raise Broken(f"the pack has a file that is a folder too: {seen[same[:end]]!r} and {name!r}")
 
 
 def _is_wrong(part: str) -> bool:
@@ -145,9 +159,17 @@ def opened(pack: Path) -> Iterator[tuple[Manifest, Source]]:
         return
     try:
         with pack.open("rb") as tar:
+            if tar.read(6).startswith(_COMPRESSED):
+                raise Broken(
+                    f"{pack} is compressed, a pack is not: unpack it with what made it, then name what was in it"
+                )
+            tar.seek(0)
             top, first, size = _header(tar)
             if first != MANIFEST or size > MOST_MANIFEST:
-                raise Broken(f"{pack} is not a pack: {MANIFEST} does not stand at its beginning")
+                raise Broken(
+                    f"{pack} is not a pack: {MANIFEST} does not stand at its beginning; if it was put together again "
+                    f"by hand: tar xf {pack.name}, and name the folder"
+                )
             manifest = read_manifest(_exactly(tar, size, MANIFEST))
             _exactly(tar, -size % _BLOCK, MANIFEST)
             yield manifest, _members(tar, top, manifest)
@@ -175,7 +197,7 @@ def _check_folder(pack: Path, manifest: Manifest) -> None:
         name = path.relative_to(pack).as_posix()
         if path.is_symlink() or not (path.is_dir() or path.is_file()):
             raise Broken(f"{name} is no plain file: a pack has no links and no devices; nothing of it is taken")
-        if path.is_file() and name not in known and name != MANIFEST:
+        if path.is_file() and name not in known and name != MANIFEST and not _LITTER.fullmatch(path.name):
             raise Broken(f"{name} is in the pack, but not in its manifest: remove it, or copy the pack again")
     missing = [name for name in known if not (pack / name).is_file()]
     if missing:
@@ -246,12 +268,14 @@ def place(home: Path, name: str) -> Path:
     return home / below
 
 
-def take(pack: Path, home: Path, say: Callable[[str], None]) -> Manifest:
-    """Every file of the pack at its place, checked; the same again goes on where it ended. Raises Broken."""
+def take(pack: Path, home: Path, say: Callable[[str], None], program: bool = True) -> Manifest:
+    """Every file of the pack at its place, checked; the same again goes on where it ended. `program`: its wheels are to
+    be installed. Raises Broken."""
     with opened(pack) as (manifest, source), _full(home):
-        check_machine(manifest)
+        if program:
+            check_machine(manifest)
         home.mkdir(parents=True, exist_ok=True)
-        lacking = [file for file in manifest.files if not _is_there(place(home, file.name), file)]
+        lacking = [file for file in manifest.files if not _is_there(place(home, file.name), file, say)]
         _check_space(home, sum(file.size for file in lacking))
         wanted = {file.name for file in lacking}
         say(f"{len(manifest.files)} files, {sum(file.size for file in manifest.files):,} bytes; "
@@ -262,11 +286,15 @@ def take(pack: Path, home: Path, say: Callable[[str], None]) -> Manifest:
     return manifest
 
 
-def _is_there(path: Path, file: File) -> bool:
+def _is_there(path: Path, file: File, say: Callable[[str], None]) -> bool:
     """Whether the right file is at its place; a config.toml that is there is the person's own, whatever it says."""
-    if file.name.startswith("config/") and path.is_file():
+    is_right = (
+        path.is_file() and not path.is_symlink() and path.stat().st_size == file.size and _hash(path) == file.sha256
+    )
+    if file.name.startswith("config/") and path.is_file() and not is_right:
+        say(f"{path} was there and stays as it is; the pack's own is {file.name}")
         return True
-    return path.is_file() and not path.is_symlink() and path.stat().st_size == file.size and _hash(path) == file.sha256
+    return is_right
 
 
 def _hash(path: Path) -> str:
@@ -327,10 +355,8 @@ def _full(home: Path) -> Iterator[None]:
 def install(home: Path, manifest: Manifest, say: Callable[[str], None]) -> Path:
     """The program in a virtual environment below `home`, from the pack's wheels alone; the command that runs it there.
     Without wheels: the Python that runs this, which has the program. Raises Broken."""
-    python = Path(sys.executable)
-    if any(file.name.startswith("wheels/") for file in manifest.files):
-        python = _environment(home, manifest, say)
-    _try_out(python)
+    python = _environment(home, manifest, say) if manifest.wheels else Path(sys.executable)
+    _try_out(python, bool(manifest.wheels))
     command = home / ("venus-edge.cmd" if os.name == "nt" else "venus-edge")
     command.write_text(_command(home, python), encoding="utf-8")
     command.chmod(0o755)
@@ -338,25 +364,51 @@ def install(home: Path, manifest: Manifest, say: Callable[[str], None]) -> Path:
 
 
 def _environment(home: Path, manifest: Manifest, say: Callable[[str], None]) -> Path:
+    """The environment's Python. One that was not finished, or is of other wheels, is made anew."""
     below = home / "program"
     python = below / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    wheels = [place(home, file.name) for file in manifest.files if file.name.endswith(".whl")]
-    _check_space(home, sum(map(_inflated, wheels)))
-    for need in manifest.needs:
-        say(f"needed here, since llama.cpp is compiled (minutes): {need}")
+    state, wanted = below / "installed", "\n".join(file.sha256 for file in manifest.wheels)
+    if python.exists() and state.is_file() and state.read_text() == wanted:
+        say(f"the program is in {below} already")
+        return python
+    _check_space(home, sum(_inflated(place(home, file.name)) for file in manifest.wheels))
+    _check_compiler(manifest, say)
     say(f"installing into {below}, without a network ...")
     try:
-        venv.create(below, with_pip=True, clear=not python.exists())
-    except (OSError, subprocess.CalledProcessError) as error:
+        venv.create(below, with_pip=True, clear=True)
+    except OSError as error:
+        raise Broken(f"Python's venv fails in {below} ({error}): name a folder on another disk") from error
+    except subprocess.CalledProcessError as error:
         raise Broken(f"Python's venv fails ({error}): install your system's python3-venv package") from error
-    pip = [str(python), "-m", "pip", "install", "--no-index", "--disable-pip-version-check", "--quiet"]
+    _pip(python, home, manifest)
+    state.write_text(wanted)
+    return python
+
+
+def _check_compiler(manifest: Manifest, say: Callable[[str], None]) -> None:
+    """Raises Broken where llama.cpp is to be compiled and nothing here does."""
+    if not manifest.needs:
+        return
+    needs = ", ".join(manifest.needs)
+    there = any(map(shutil.which, ("c++", "g++", "clang++"))) or "CXX" in os.environ
+    if os.name != "nt" and not there:  # Windows does not keep its compilers on the path
+        raise Broken(f"llama.cpp is compiled here, and there is no C++ compiler: install {needs}, then run it again")
+    say(f"llama.cpp is compiled here, which takes minutes and {needs}")
+
+
+def _pip(python: Path, home: Path, manifest: Manifest) -> None:
+    """Nothing is looked for anywhere else, and nothing is kept outside `home`."""
+    own = next((place(home, file.name) for file in manifest.wheels if "/venus_edge-" in file.name), None)
+    if own is None:
+        raise Broken("the pack has wheels, but none of venus-edge: make it again with venus-edge pack --wheels")
+    command = [str(python), "-I", "-m", "pip", "install", "--no-index", "--no-cache-dir"]
+    quiet = ["--disable-pip-version-check", "--no-input", "--quiet"]
     done = subprocess.run(
-        [*pip, "--find-links", str(home / "wheels"), "venus-edge[fast,pdf]"],
+        [*command, *quiet, "--find-links", str(home / "wheels"), f"{own}[{','.join(manifest.extras)}]"],
         env=bare(os.environ), capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
         raise Broken(f"pip cannot install from {home / 'wheels'}: {_last(done.stderr)}")
-    return python
 
 
 def bare(environment: Mapping[str, str]) -> dict[str, str]:
@@ -365,7 +417,9 @@ def bare(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _inflated(wheel: Path) -> int:
-    """The bytes that a wheel becomes."""
+    """The bytes that a wheel becomes; of source, that it has."""
+    if wheel.suffix != ".whl":
+        return wheel.stat().st_size
     try:
         with zipfile.ZipFile(wheel) as archive:
             return sum(member.file_size for member in archive.infolist())
@@ -373,11 +427,17 @@ def _inflated(wheel: Path) -> int:
         raise Broken(f"{wheel.name} is no wheel: {error}") from error
 
 
-def _try_out(python: Path) -> None:
-    """Raises Broken where llama.cpp cannot be loaded: built for a newer CPU or system than this."""
+def _try_out(python: Path, packed: bool) -> None:
+    """Raises Broken where the program is not there, or llama.cpp was built for a newer CPU or system than this."""
     done = subprocess.run(
-        [str(python), "-c", "import llama_cpp"], env=bare(os.environ), capture_output=True, text=True, check=False
-    )
+        [str(python), "-I", "-c", "import venus_edge, llama_cpp"],
+        env=bare(os.environ), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode and not packed:
+        raise Broken(
+            f"the files are there; the pack carries no program, and {python} has none: pack --wheels carries it, or "
+            "where it is installed: venus-edge unpack"
+        )
     if done.returncode:
         why = _last(done.stderr) if done.returncode > 0 else f"it ends with signal {-done.returncode}"
         raise Broken(
@@ -386,18 +446,20 @@ def _try_out(python: Path) -> None:
 
 
 def _last(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it says nothing"
+    """What pip or Python says is wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["it says nothing"]
+    return next((line for line in reversed(lines) if line.startswith(("ERROR: No ", "ERROR: Could"))), lines[-1])[:300]
 
 
 def _command(home: Path, python: Path) -> str:
     """A command that keeps everything in `home`, wherever it is called from."""
     places = {"VENUS_CONFIG_DIR": "config", "VENUS_DATA_DIR": "data", "VENUS_CACHE_DIR": "cache"}
     if os.name == "nt":
-        sets = "".join(f'set "{name}={home / folder}"\n' for name, folder in places.items())
-        return f'@echo off\n{sets}"{python}" -m venus_edge %*\n'
+        sets = "".join(f'set "{name}=%~dp0{folder}"\n' for name, folder in places.items())
+        own = f"%~dp0{python.relative_to(home)}" if home in python.parents else str(python)
+        return f'@echo off\n{sets}"{own}" -I -m venus_edge %*\n'
     sets = " ".join(f"{name}={quoted(str(home / folder))}" for name, folder in places.items())
-    return f'#!/bin/sh\n{sets} exec {quoted(str(python))} -m venus_edge "$@"\n'
+    return f'#!/bin/sh\n{sets} exec {quoted(str(python))} -I -m venus_edge "$@"\n'
 
 
 def quoted(text: str) -> str:
@@ -413,7 +475,7 @@ def unpack(pack: Path, home: Path, say: Callable[[str], None], program: bool = T
     home = home.expanduser().absolute()
     if pack.is_dir() and (home == pack.absolute() or pack.resolve() in home.resolve().parents):
         raise Broken(f"{home} lies in the pack itself: name a folder outside it")
-    manifest = take(pack, home, say)
+    manifest = take(pack, home, say, program)
     if not program:
         return 0
     with _full(home):
@@ -421,6 +483,9 @@ def unpack(pack: Path, home: Path, say: Callable[[str], None], program: bool = T
     environment = bare(os.environ)
     if PAGES in manifest.by_name:
         subprocess.run([str(command), "cache", "import", str(place(home, PAGES))], env=environment, check=False)
+    for name in manifest.left_out:
+        if not (lacking := place(home, name)).is_file():
+            say(f"missing: {name}, left out of the pack: copy it to {lacking}")
     if not manifest.model:
         say("missing: a model; the pack carries none (venus-edge pack --model NAME)")
     say(f"$ {command} doctor")
