@@ -95,6 +95,7 @@ ONE_DOOR = {  # library -> the only files that may import it
     "socket": {"venus_edge/sources/"},
     "sqlite3": {"venus_edge/corpus/", "venus_edge/sources/cache.py"},
     "libzim": {"venus_edge/corpus/"},
+    "tantivy": {"venus_edge/corpus/tantivy_index.py"},
     "brotli": {"venus_edge/corpus/warc.py"},
     "zstandard": {"venus_edge/corpus/warc.py"},
     "click": {"venus_edge/cli/", "convert/venus_convert/cli.py"},

@@ -7,7 +7,6 @@ kind holds is in `corpus`; text is made by the page extractor of `sources`.
 
 from __future__ import annotations
 
-import glob
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -31,7 +30,6 @@ Note = Callable[[str], None]
 CACHE = "cache:"
 _NAME = re.compile(r"\w[\w.-]{0,63}")
 _OF_A_FOLDER = re.compile(r"-[0-9a-f]{12}\.sqlite$")  # a corpus that is known by its folder
-_PIECE = re.compile(r"\.zim[a-z][a-z]")
 _KINDS = (  # of a file, by the end of its name
     ((".zim", ".zimaa"), "zim"),
     ((".warc", ".warc.gz", ".wacz"), "warc"),
@@ -102,19 +100,31 @@ def _named(file: Path) -> Named:
     try:
         with closing(Corpus(file, check=False)) as corpus:
             documents = corpus.info().documents
-        return Named(file.stem, file, documents, file.stat().st_size, len(sources_of(file)))
+        return Named(file.stem, file, documents, size_of(file), len(sources_of(file)))
     except (CorpusError, StorageError) as error:
-        return Named(file.stem, file, 0, file.stat().st_size, 0, str(error))
+        return Named(file.stem, file, 0, size_of(file), 0, str(error))
+
+
+def size_of(file: Path) -> int:
+    """Bytes of a corpus file and of the index beside it, if it has one."""
+    from venus_edge.corpus import tantivy_index
+
+    return file.stat().st_size + tantivy_index.size(file)
 
 
 # -- making and changing ----------------------------------------------------------------------------------------------
 
 
 def create(
-    name: str, places: Sequence[str], settings: Settings, index: bool = False, progress: Progress | None = None
+    name: str,
+    places: Sequence[str],
+    settings: Settings,
+    index: bool = False,
+    progress: Progress | None = None,
+    engine: str = "",
 ) -> Report:
     """A new corpus of these sources; an interrupted one goes on. `index`: of ZIM archives too, which are read in place
-    otherwise. Raises CorpusError, UsageError."""
+    otherwise. `engine` "tantivy" has the words in that instead of SQLite. Raises CorpusError, UsageError."""
     path = path_of(name, settings)
     if path.is_file():
         try:
@@ -123,7 +133,9 @@ def create(
             known = set()
         if known and known != {_place(place)[1] for place in places}:
             raise UsageError(f"there is a corpus {name!r} already; add to it with: venus-edge corpus add {name} SOURCE")
-    return add(name, places, settings, index, progress, new=True)
+        if known and engine and engine != engine_of(path):
+            raise UsageError(f"corpus {name!r} was begun otherwise: venus-edge corpus rebuild {name} --engine {engine}")
+    return add(name, places, settings, index, progress, new=True, engine=engine)
 
 
 def add(
@@ -133,6 +145,7 @@ def add(
     index: bool = False,
     progress: Progress | None = None,
     new: bool = False,
+    engine: str = "",
 ) -> Report:
     """Further sources of a corpus, and what has changed in those it has."""
     from venus_edge.corpus.ledger import Ledger
@@ -145,7 +158,7 @@ def add(
     with ExitStack() as stack:
         asked = [_checked(place, index, settings, stack) for place in places]
         stack.enter_context(writing(path))
-        writer = stack.enter_context(Writer(path))
+        writer = stack.enter_context(Writer(path, engine))
         ledger = Ledger(writer.connection)
         with writer.batch():
             known = {(source.kind, source.place) for source in ledger.sources()}
@@ -179,17 +192,23 @@ def remove(name: str, place: str, settings: Settings) -> int:
         return sum(collect.remove(writer, source) for source in wanted)
 
 
-def rebuild(name: str, settings: Settings, progress: Progress | None = None) -> Report:
-    """Reads all sources again into a new file, which then takes the place of the old one."""
+def rebuild(name: str, settings: Settings, progress: Progress | None = None, engine: str = "") -> Report:
+    """Reads all sources again into a new file, which then takes the place of the old one; with another `engine`, "fts5"
+    or "tantivy", if that is given."""
+    from venus_edge.corpus import store, tantivy_index
     from venus_edge.corpus.ledger import Ledger, sources_of
     from venus_edge.corpus.store import Writer
     from venus_edge.corpus.writing import writing
 
     path = there(name, settings)
     beside = path.with_name(path.name + ".new")
+    engine = engine or engine_of(path)
     with writing(path):
+        if beside.is_file() and engine_of(beside) != engine:  # one that was begun otherwise
+            for end in ("-wal", "-shm", ""):
+                beside.with_name(beside.name + end).unlink(missing_ok=True)
         with ExitStack() as stack:
-            writer = stack.enter_context(Writer(beside))
+            writer = stack.enter_context(Writer(beside, engine))
             ledger = Ledger(writer.connection)
             with writer.batch():
                 known = {(source.kind, source.place) for source in ledger.sources()}
@@ -203,17 +222,31 @@ def rebuild(name: str, settings: Settings, progress: Progress | None = None) -> 
             beside.replace(path)
         except OSError as error:  # Windows, while it is open
             raise StorageError(f"{path}: {error.strerror}; end what searches it, and rebuild again") from error
+        tantivy_index.tidy(path, kept=store.beside(path))
     return report
+
+
+def engine_of(path: Path) -> str:
+    """What a corpus file is searched by; of a damaged one, what lies beside it tells."""
+    from venus_edge.corpus import store, tantivy_index
+
+    try:
+        is_beside = store.beside(path) is not None
+    except CorpusError:
+        is_beside = bool(tantivy_index.folders(path))
+    return tantivy_index.ENGINE if is_beside else "fts5"
 
 
 def rm(name: str, settings: Settings) -> None:
     """Removes a corpus; its sources stay."""
+    from venus_edge.corpus import tantivy_index
     from venus_edge.corpus.writing import writing
 
     path = there(name, settings)
     with writing(path):
         for end in ("-wal", "-shm", ".new", ".new-wal", ".new-shm", ""):
             path.with_name(path.name + end).unlink(missing_ok=True)
+        tantivy_index.tidy(path)
 
 
 def check(name: str, settings: Settings) -> list[str]:
@@ -232,7 +265,7 @@ def check(name: str, settings: Settings) -> list[str]:
         if source.kind not in ("zim", "zim-index"):
             continue
         try:
-            if not Zim(place_of(source, path), _extractor(), source.name).is_sound():
+            if not Zim(Path(source.place), _extractor(), source.name).is_sound():
                 wrong.append(f"{source.place}: the archive is damaged (its checksum is wrong); fetch it again")
         except CorpusError as error:
             wrong.append(str(error))
@@ -399,37 +432,6 @@ def pack_sessions(name: str, sessions: Iterable[Path], settings: Settings, progr
 # -- opening ----------------------------------------------------------------------------------------------------------
 
 
-def is_archive(file: Path) -> bool:
-    """Whether it is a ZIM archive, or the first piece of one."""
-    return file.suffix.lower() in (".zim", ".zimaa")
-
-
-def place_of(source: SourceRow, file: Path) -> Path:
-    """Where a source of a corpus file lies: beside it, if it came with it from another machine."""
-    return file.parent / source.place
-
-
-def archives(file: Path) -> list[Path]:
-    """The ZIM archives that a corpus file reads in place; an archive is its own. Raises CorpusError for one that is not
-    there."""
-    if is_archive(file):
-        return [file]
-    found = [place_of(source, file) for source in _sources(file) if source.kind == "zim"]
-    if gone := [place for place in found if not place.is_file()]:
-        raise CorpusError(f"corpus {file.stem} reads {gone[0]}, which is not there: put it back, or remove it: "
-                          f"venus-edge corpus remove {file.stem} {gone[0].stem}")  # fmt: skip
-    return found
-
-
-def pieces(archive: Path) -> list[Path]:
-    """The files of a ZIM archive: the one, or all of those into which it was cut for a disk of small files."""
-    if archive.suffix.lower() == ".zim":
-        return [archive]
-    return sorted(
-        path for path in archive.parent.glob(f"{glob.escape(archive.stem)}.*") if _PIECE.fullmatch(path.suffix)
-    )
-
-
 class Joined:
     """A corpus file and the archives that are read in place beside it."""
 
@@ -459,7 +461,7 @@ def opened(file: Path, settings: Settings, note: Note, check: bool = True) -> Op
     from venus_edge import meaning
     from venus_edge.corpus.zim import Zim
 
-    if is_archive(file):
+    if file.suffix.lower() in (".zim", ".zimaa"):
         archive = Zim(file, _extractor())
         if archive.note:
             note(archive.note)
@@ -469,9 +471,9 @@ def opened(file: Path, settings: Settings, note: Note, check: bool = True) -> Op
     for source in _sources(file):
         if source.kind == "zim":
             try:
-                archives.append(Zim(place_of(source, file), _extractor(), source.name))
+                archives.append(Zim(Path(source.place), _extractor(), source.name))
             except CorpusError as error:
-                note(f"{error}: put it there, and it is read" if not place_of(source, file).is_file() else str(error))
+                note(str(error))
     for each in archives:
         if each.note:
             note(each.note)

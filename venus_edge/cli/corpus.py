@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from venus_edge.corpus.collect import Report, Step
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
+ENGINE = click.Choice(["fts5", "tantivy"])
 SHOWN = 20  # skipped items that are printed; `info --skipped` prints all
 
 
@@ -41,11 +42,12 @@ def corpus() -> None:
 @click.argument("name")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--index", is_flag=True, help="Index ZIM archives too, which are read in place otherwise.")
-def create(name: str, sources: tuple[str, ...], index: bool) -> None:
+@click.option("--engine", type=ENGINE, help="tantivy: for more than a million documents, with venus-edge[tantivy].")
+def create(name: str, sources: tuple[str, ...], index: bool, engine: str | None) -> None:
     """Make a corpus of folders, documents, .zim, .warc.gz, .wacz and .jsonl files, or cache: (the page cache)."""
     from venus_edge import corpora
 
-    _told(corpora.create(name, sources, Settings(), index, Meter()))
+    _told(corpora.create(name, sources, Settings(), index, Meter(), engine or ""))
     click.echo(corpora.path_of(name, Settings()))
 
 
@@ -81,11 +83,12 @@ def remove(name: str, source: str) -> None:
 
 @corpus.command()
 @click.argument("name")
-def rebuild(name: str) -> None:
+@click.option("--engine", type=ENGINE, help="Another one from now on.")
+def rebuild(name: str, engine: str | None) -> None:
     """Read all sources again into a new file; the old one stays in use until it is whole."""
     from venus_edge import corpora
 
-    _told(corpora.rebuild(name, Settings(), Meter()))
+    _told(corpora.rebuild(name, Settings(), Meter(), engine or ""))
 
 
 @corpus.command()
@@ -127,7 +130,7 @@ def info(name: str, skipped: bool) -> None:
         return
     with Corpus(path, check=False) as opened:
         held = opened.info()
-    click.echo(f"{held.documents:,} documents in {held.passages:,} passages, {path.stat().st_size / 1e6:,.1f} MB")
+    click.echo(f"{held.documents:,} documents in {held.passages:,} passages, {corpora.size_of(path) / 1e6:,.1f} MB")
     for row, documents, out in described(path):
         state = "read in place" if row.kind == "zim" else f"{documents:,} documents, {out:,} left out"
         unfinished = ", unfinished: go on with corpus update" if row.begun else ""

@@ -30,8 +30,10 @@ _Row = tuple[object, ...]
 class Batch:
     """The rows of some documents, for one connection that alone writes meanwhile."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: sqlite3.Connection, indexed: bool = True) -> None:
+        """Not `indexed`: another index than the table `words` has the words of passages."""
         self._db = db
+        self._indexed = indexed
         self.clear()
 
     def clear(self) -> None:
@@ -57,11 +59,12 @@ class Batch:
         keys = [address.key(each) for each in (url, *aliases)]
         documents.append((number, url, address.host(url), title, date, digest))
         addresses.extend((key, number) for key in keys)
-        names.append((number, *names_of(title, url)))
-        spaced = terms.spaced(title)
+        spaced, spaced_address = names_of(title, url)
+        names.append((number, spaced, spaced_address))
         for passage, part in enumerate(parts, passage + 1):  # noqa: B020 (the last one is kept)
             passages.append((passage, number, packed(part)))
-            words.append((passage, spaced, terms.spaced(part)))
+            if self._indexed:
+                words.append((passage, spaced, terms.spaced(part)))
             self._size += len(part)
         for key in keys:
             self._held.setdefault(key, (number, digest))

@@ -15,7 +15,7 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from venus_edge.corpus import address, snippets, store
+from venus_edge.corpus import address, snippets, store, tantivy_index
 from venus_edge.corpus.batch import unpacked
 from venus_edge.corpus.query import parse, words_query
 from venus_edge.corpus.ranking import Ranking
@@ -53,10 +53,10 @@ class Corpus:
         self._idle: list[sqlite3.Connection] = []
         self._lock = Lock()
         self._closed = False
-        self._ranking = Ranking()
         self._nearest = _nearest_of(embedder) if embedder else None
         with self._reader() as db:
             store.check_version(db, path)
+            self._ranking = Ranking(tantivy_index.Words(path) if tantivy_index.folder_of(db, path) else None)
 
     def __enter__(self) -> Corpus:
         return self

@@ -7,12 +7,12 @@ read are in the file together or not at all. What a source is and how it is read
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from venus_edge.corpus import address
+from venus_edge.corpus import address, tantivy_index
 from venus_edge.corpus.store import check_version, connect, connect_to_read, translated
 
 _SOURCE = "id, kind, place, name, stamp, begun, pass, cursor"
@@ -153,16 +153,14 @@ class Ledger:
                 return
 
 
-def export(index: Path, file: Path, archives: Mapping[str, str] | None = None) -> None:
-    """Copies a corpus into a new file that tells nothing of this disk. Archives that it reads in place are looked for
-    beside it, by their own names or those of `archives`. Raises CorpusError, StorageError."""
+def export(index: Path, file: Path) -> None:
+    """Copies a corpus into a new file that tells nothing of this disk, with its index. Raises CorpusError, StorageError."""
     with translated(file), closing(connect_to_read(index)) as reading:
         reading.execute("VACUUM INTO ?", (str(file),))
     with translated(file), closing(connect(file, "rw")) as copy:
-        for source in Ledger(copy).sources():
-            place = str(index.parent / source.place)
-            beside = (archives or {}).get(place, Path(place).name) if source.kind == "zim" else ""
-            copy.execute("UPDATE source SET place = ? WHERE id = ?", (beside, source.number))
+        if tantivy_index.folder_of(copy, file):
+            tantivy_index.end(copy)
+        copy.execute("UPDATE source SET place = ''")
         copy.execute("PRAGMA journal_mode = DELETE")
         copy.execute("VACUUM")  # what is overwritten is not left in the file
 

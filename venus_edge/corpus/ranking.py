@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from venus_edge.corpus.alike import Copies
 from venus_edge.corpus.batch import unpacked
@@ -33,10 +34,19 @@ _WITHIN = """AND rowid IN (
 Ranked = tuple[int, int]  # a document, a passage of it
 
 
+class Words(Protocol):
+    """Another index than FTS5's."""
+
+    def ranked(self, db: sqlite3.Connection, tier: Tier, site: str, rows: int) -> list[Ranked]:
+        """The best of what a tier finds; fewer than `rows` only if there are no more."""
+        ...
+
+
 @dataclass(slots=True)
 class Ranking:
-    """The way of ranking of one open corpus."""
+    """The way of ranking of one open corpus, by FTS5 or by `words`."""
 
+    words: Words | None = None
     frequencies: Frequencies = field(default_factory=Frequencies)
 
     def best(
@@ -70,15 +80,19 @@ class Ranking:
 
     def _tier(self, db: sqlite3.Connection, tier: Tier, site: str, limit: int) -> Iterator[Ranked]:
         """More and more of what a tier finds, without what was given before."""
-        expression = tier.expression(tier.any if tier.needs else self.frequencies.rarest(db, tier.any))
-        sql = _RANKED.format(within=_WITHIN if site else "")
+        find = self.words.ranked if self.words else self._in_fts5
         rows, given = limit * _ROWS_A_HIT, 0
         while True:
-            found = db.execute(sql, {"match": expression, "site": site, "rows": rows}).fetchall()
+            found = find(db, tier, site, rows)
             yield from found[given:]
             if len(found) < rows:
                 return
             rows, given = rows * 8, len(found)
+
+    def _in_fts5(self, db: sqlite3.Connection, tier: Tier, site: str, rows: int) -> list[Ranked]:
+        expression = tier.expression(tier.any if tier.needs else self.frequencies.rarest(db, tier.any))
+        sql = _RANKED.format(within=_WITHIN if site else "")
+        return db.execute(sql, {"match": expression, "site": site, "rows": rows}).fetchall()
 
 
 def _joined(words: Iterator[Ranked], near: Sequence[Ranked]) -> Iterator[Ranked]:

@@ -16,13 +16,13 @@ import hashlib
 import sqlite3
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from venus_edge import terms
-from venus_edge.corpus import address
+from venus_edge.corpus import address, tantivy_index
 from venus_edge.corpus.batch import Batch, names_of, unpacked
 from venus_edge.errors import CorpusError, StorageError
 
@@ -130,9 +130,15 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def check(path: Path) -> None:
+def beside(path: Path) -> Path | None:
+    """The folder of the index beside a corpus file; None where it is in the file. Raises CorpusError, StorageError."""
+    with translated(path), closing(connect_to_read(path)) as db:
+        return tantivy_index.folder_of(db, path)
+
+
+def check(path: Path, beside: bool = True) -> None:
     """Raises CorpusError unless `path` is a sound corpus of this version. Reads the whole index once: a damaged one
-    would answer with a part of the hits and no error."""
+    would answer with a part of the hits and no error. Not `beside`: only the file, which all else is made of."""
     if not path.is_file():
         raise CorpusError(f"there is no corpus at {path}; make one with: {BUILD}")
     _check_size(path)
@@ -144,7 +150,10 @@ def check(path: Path) -> None:
             connection.execute("BEGIN")  # one state of it, whatever another process writes meanwhile
             if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 raise damaged(path)
-            _check_words(connection, path)
+            folder = tantivy_index.folder_of(connection, path)
+            _check_words(connection, path, folder is None)
+            if beside and folder:
+                tantivy_index.check(connection, folder)
     finally:
         if connection is not None:
             connection.close()
@@ -189,9 +198,9 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
         raise CorpusError(f"{path} was made by an older venus-edge; make it again with: {BUILD}")
 
 
-def _check_words(reading: sqlite3.Connection, path: Path) -> None:
+def _check_words(reading: sqlite3.Connection, path: Path, indexed: bool) -> None:
     """FTS5's own check where the file can be written (it is an INSERT); a count of its words where not."""
-    rows = reading.execute("SELECT count(*) FROM passage").fetchone()[0]
+    rows = reading.execute("SELECT count(*) FROM passage").fetchone()[0] if indexed else 0
     documents = reading.execute("SELECT count(*) FROM document").fetchone()[0]
     for table, expected in (("words", rows), ("names", documents)):
         if _is_checked_by_fts5(path, table):
@@ -234,8 +243,11 @@ def _totals(block: bytes) -> list[int]:
 class Writer:
     """The one that writes: documents in, documents out, in batches that are in the file whole or not at all."""
 
-    def __init__(self, path: Path) -> None:
-        """Opens the corpus at `path`, or begins one there; what is there and damaged or old is kept aside."""
+    def __init__(self, path: Path, engine: str = "") -> None:
+        """Opens the corpus at `path`, or begins one there, with an index of `engine` if it is "tantivy"; what is there
+        and damaged or old is kept aside."""
+        if engine == tantivy_index.ENGINE:
+            tantivy_index.library()
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -246,19 +258,22 @@ class Writer:
         _make_room(path)
         with translated(path):
             self._db = connect(path, "rwc")
-            self._batch = Batch(self._db)
             try:
-                self._begin_file()
+                self._begin_file(engine)
+                folder = tantivy_index.folder_of(self._db, path)
+                self._follower = tantivy_index.Follower(self._db, path, folder) if folder else None
+                self._batch = Batch(self._db, indexed=folder is None)
             except BaseException:
                 self._db.close()
                 raise
 
-    def _begin_file(self) -> None:
+    def _begin_file(self, engine: str) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute("PRAGMA cache_size = -32000")
         if self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-            self._db.executescript(f"BEGIN IMMEDIATE; {_CREATE} COMMIT;")
+            beside = tantivy_index.BEGIN if engine == tantivy_index.ENGINE else ""
+            self._db.executescript(f"BEGIN IMMEDIATE; {_CREATE} {beside} COMMIT;")
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -269,12 +284,15 @@ class Writer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
+        self.close(whole=kind is None)
 
-    def close(self) -> None:
-        """Everything goes into the one file; the journal beside it goes away with the last reader."""
+    def close(self, whole: bool = True) -> None:
+        """Everything goes into the one file; the journal beside it goes away with the last reader. Not `whole`: what
+        tantivy does not have yet waits for the next writer."""
         try:
             with translated(self._path):
+                if self._follower:
+                    self._follower.close(whole)
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             self._db.close()
@@ -294,6 +312,8 @@ class Writer:
             finally:
                 self._batch.clear()
             self._db.execute("COMMIT")
+            if self._follower:
+                self._follower.follow(tantivy_index.MANY)
 
     def find(self, url: str) -> tuple[int, str] | None:
         """The id and text hash of the document at this address."""
@@ -323,9 +343,8 @@ class Writer:
         row = self._db.execute("SELECT title, url FROM document WHERE id = ?", (document,)).fetchone()
         if row is None:
             return
-        for passage, text in self._db.execute(
-            "SELECT id, text FROM passage WHERE document = ?", (document,)
-        ).fetchall():
+        passages = self._db.execute("SELECT id, text FROM passage WHERE document = ?", (document,)).fetchall()
+        for passage, text in passages if self._follower is None else ():
             self._db.execute(
                 "INSERT INTO words (words, rowid, title, body) VALUES ('delete', ?, ?, ?)",
                 (passage, terms.spaced(row[0]), terms.spaced(unpacked(text))),
@@ -344,7 +363,7 @@ class Writer:
 
 def _storable(text: str) -> str:
     """Lone surrogates, which UTF-8 cannot hold, as replacement characters."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _make_room(path: Path) -> None:
@@ -353,7 +372,7 @@ def _make_room(path: Path) -> None:
     if not path.exists() or path.stat().st_size == 0:
         return
     try:
-        check(path)
+        check(path, beside=False)
     except CorpusError as error:
         if "newer" in str(error) or "a database, but" in str(error) or "another process" in str(error):
             raise
