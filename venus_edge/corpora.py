@@ -7,6 +7,7 @@ kind holds is in `corpus`; text is made by the page extractor of `sources`.
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -30,6 +31,7 @@ Note = Callable[[str], None]
 CACHE = "cache:"
 _NAME = re.compile(r"\w[\w.-]{0,63}")
 _OF_A_FOLDER = re.compile(r"-[0-9a-f]{12}\.sqlite$")  # a corpus that is known by its folder
+_PIECE = re.compile(r"\.zim[a-z][a-z]")
 _KINDS = (  # of a file, by the end of its name
     ((".zim", ".zimaa"), "zim"),
     ((".warc", ".warc.gz", ".wacz"), "warc"),
@@ -265,7 +267,7 @@ def check(name: str, settings: Settings) -> list[str]:
         if source.kind not in ("zim", "zim-index"):
             continue
         try:
-            if not Zim(Path(source.place), _extractor(), source.name).is_sound():
+            if not Zim(place_of(source, path), _extractor(), source.name).is_sound():
                 wrong.append(f"{source.place}: the archive is damaged (its checksum is wrong); fetch it again")
         except CorpusError as error:
             wrong.append(str(error))
@@ -432,6 +434,37 @@ def pack_sessions(name: str, sessions: Iterable[Path], settings: Settings, progr
 # -- opening ----------------------------------------------------------------------------------------------------------
 
 
+def is_archive(file: Path) -> bool:
+    """Whether it is a ZIM archive, or the first piece of one."""
+    return file.suffix.lower() in (".zim", ".zimaa")
+
+
+def place_of(source: SourceRow, file: Path) -> Path:
+    """Where a source of a corpus file lies: beside it, if it came with it from another machine."""
+    return file.parent / source.place
+
+
+def archives(file: Path) -> list[Path]:
+    """The ZIM archives that a corpus file reads in place; an archive is its own. Raises CorpusError for one that is not
+    there."""
+    if is_archive(file):
+        return [file]
+    found = [place_of(source, file) for source in _sources(file) if source.kind == "zim"]
+    if gone := [place for place in found if not place.is_file()]:
+        raise CorpusError(f"corpus {file.stem} reads {gone[0]}, which is not there: put it back, or remove it: "
+                          f"venus-edge corpus remove {file.stem} {gone[0].stem}")  # fmt: skip
+    return found
+
+
+def pieces(archive: Path) -> list[Path]:
+    """The files of a ZIM archive: the one, or all of those into which it was cut for a disk of small files."""
+    if archive.suffix.lower() == ".zim":
+        return [archive]
+    return sorted(
+        path for path in archive.parent.glob(f"{glob.escape(archive.stem)}.*") if _PIECE.fullmatch(path.suffix)
+    )
+
+
 class Joined:
     """A corpus file and the archives that are read in place beside it."""
 
@@ -461,7 +494,7 @@ def opened(file: Path, settings: Settings, note: Note, check: bool = True) -> Op
     from venus_edge import meaning
     from venus_edge.corpus.zim import Zim
 
-    if file.suffix.lower() in (".zim", ".zimaa"):
+    if is_archive(file):
         archive = Zim(file, _extractor())
         if archive.note:
             note(archive.note)
@@ -471,9 +504,9 @@ def opened(file: Path, settings: Settings, note: Note, check: bool = True) -> Op
     for source in _sources(file):
         if source.kind == "zim":
             try:
-                archives.append(Zim(Path(source.place), _extractor(), source.name))
+                archives.append(Zim(place_of(source, file), _extractor(), source.name))
             except CorpusError as error:
-                note(str(error))
+                note(f"{error}: put it there, and it is read" if not place_of(source, file).is_file() else str(error))
     for each in archives:
         if each.note:
             note(each.note)

@@ -7,7 +7,7 @@ read are in the file together or not at all. What a source is and how it is read
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,14 +153,18 @@ class Ledger:
                 return
 
 
-def export(index: Path, file: Path) -> None:
-    """Copies a corpus into a new file that tells nothing of this disk, with its index. Raises CorpusError, StorageError."""
+def export(index: Path, file: Path, archives: Mapping[str, str] | None = None) -> None:
+    """Copies a corpus into a new file that tells nothing of this disk, with its index. Archives that it reads in place
+    are looked for beside it, by their own names or those of `archives`. Raises CorpusError, StorageError."""
     with translated(file), closing(connect_to_read(index)) as reading:
         reading.execute("VACUUM INTO ?", (str(file),))
     with translated(file), closing(connect(file, "rw")) as copy:
         if tantivy_index.folder_of(copy, file):
             tantivy_index.end(copy)
-        copy.execute("UPDATE source SET place = ''")
+        for source in Ledger(copy).sources():
+            place = str(index.parent / source.place)
+            beside = (archives or {}).get(place, Path(place).name) if source.kind == "zim" else ""
+            copy.execute("UPDATE source SET place = ? WHERE id = ?", (beside, source.number))
         copy.execute("PRAGMA journal_mode = DELETE")
         copy.execute("VACUUM")  # what is overwritten is not left in the file
 
