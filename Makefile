@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-kill bench-web bench-corpus bench-dense bench-corpora bench-pack clean
+.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-kill bench-web bench-corpus bench-dense bench-corpora bench-zim bench-pack clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -51,6 +51,10 @@ bench-dense: $(VENV)/minilm.gguf
 
 $(VENV)/minilm.gguf: $(VENV)/with-tests
 	$(BIN)/python -m tests.support.bert $@
+
+# ZIM archives in place beside libzim's own answers and an index of ours, on ../shared/data. ARGS: quality chinese
+bench-zim: $(VENV)/with-tests
+	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.zim $(ARGS)
 
 # A pack made, moved, installed without any network in an empty home, and the demo's question answered there.
 bench-pack: $(VENV)/with-tests

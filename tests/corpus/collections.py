@@ -69,6 +69,26 @@ def npl(data: Path) -> Collection:
     return Collection("NPL", [(n, "", text) for n, text in parts("doc-text", "\n   /\n")], queries, judged)
 
 
+def cisi(data: Path) -> Collection:
+    """The part of CISI's queries that is there, of which some are judged."""
+
+    def parts(name: str) -> list[tuple[int, str, str]]:
+        blocks = re.findall(
+            r"\.I (\d+)\s*\n(.*?)(?=\n\.I \d+\s*\n|\Z)", (data / "cisi_dev" / name).read_text(), re.DOTALL
+        )
+        fields = [
+            (int(n), dict(re.findall(r"\.([A-Z])\s*\n(.*?)(?=\n\.[A-Z]\s*\n|\Z)", body, re.DOTALL)))
+            for n, body in blocks
+        ]
+        return [(n, one_line(field.get("T", "")), field.get("W", "")) for n, field in fields]
+
+    judged: dict[int, dict[int, int]] = {}
+    for query, number, *_ in (row.split() for row in (data / "cisi_dev" / "CISI_dev.REL").read_text().splitlines()):
+        judged.setdefault(int(query), {})[int(number)] = 1
+    queries = {number: one_line(f"{title} {text}") for number, title, text in parts("CISI_dev.QRY")}
+    return Collection("CISI", parts("CISI.ALL"), queries, judged)
+
+
 @dataclass(frozen=True)
 class Known:
     """Passages, and queries of four kinds that were made from one of them each."""

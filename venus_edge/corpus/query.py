@@ -63,6 +63,12 @@ def parse(text: str) -> Query | None:
     return Query(tiers, fallback, words, _host(sites[0]) if sites else "", re.sub('["“”„]', " ", text).strip())
 
 
+def phrases(text: str) -> list[str]:
+    """The words of what stands in balanced quotes, each phrase with single spaces."""
+    quoted = (" ".join(terms.words(_quote(match))) for match in _QUOTED.finditer(text[:LONGEST]))
+    return [phrase for phrase in quoted if phrase][:MOST_UNITS]
+
+
 def words_query(text: str) -> str:
     """An expression for any of the words of `text`, "" if it has none."""
     return " OR ".join(_any([_Phrase.of(unit) for unit in _content(terms.units(text[:LONGEST]))[:MOST_UNITS]]))

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from venus_edge.corpus import address, page, snippets
-from venus_edge.corpus.collect import Item, Read, Record, Redirect, Report, Size
+from venus_edge.corpus.alike import Copies
+from venus_edge.corpus.collect import Item, Read, Record, Redirect, Report, Size, Skipped
 from venus_edge.corpus.jsonl import stamp_of
 from venus_edge.corpus.page import Extract
 from venus_edge.corpus.query import parse
 from venus_edge.corpus.store import Document
-from venus_edge.corpus.zimrank import Ranker
+from venus_edge.corpus.zimrank import ERRORS, NAMESPACE, Ranked, Ranker, followed, is_document, title_of
 from venus_edge.errors import CorpusError
 from venus_edge.values import Failure, Found, Hit, Page, Trouble
 
@@ -30,12 +32,15 @@ if TYPE_CHECKING:
     from libzim.reader import Archive, Entry
 
 NEAREST = 5  # pages offered for an unknown address
-_MOST_REDIRECTS = 10
 _SNIPPET_FROM = 60_000  # characters of an entry in which its best passage is looked for
-_NAMESPACE = re.compile(r"^[A-Z]/(?=.)")
-_BASE = "http://zim.invalid/"  # stands for `zim:` while links are made absolute
-_READ = ("text/", "application/xhtml", "application/pdf", "application/epub", "officedocument", "opendocument")
-_ERRORS = (RuntimeError, KeyError, ValueError)  # libzim's, for damage and for what is not there
+_COMPARED = 4_000  # characters by which copies are told
+_BASE = "http://zim.invalid/"  # stands for the archive while links are made absolute
+_MAIN = ("", "mainPage", "W/mainPage")  # the first page, by whatever name
+_LOOKED_AT, _ASKED_FOR_THEIRS = 2_000, 3  # entries; pages of them that may name the site they are from
+_OF_A_WIKI = re.compile(  # openZIM's names of archives
+    r"(?:^|\.)(wikipedia|wiktionary|wiki(?:books|news|quote|source|versity|voyage))_([a-z]{2,3}(?:-[a-z]+)?)(?:_|$)"
+)
+_OF_A_SITE = re.compile(r"((?:[a-z0-9-]+\.)+[a-z]{2,})_")
 NO_INDEX = (
     "{} has no full-text index: only its titles are searched; index it with: venus-edge corpus create NAME {} --index"
 )
@@ -50,16 +55,41 @@ def opened(file: Path) -> Archive:
             f"{file} is a ZIM archive, and no reader is installed: pip install 'venus-edge[zim]'"
         ) from error
     if not file.is_file():
-        raise CorpusError(f"there is no archive at {file}; name a .zim file")
-    if file.stat().st_size == 0:
-        raise CorpusError(f"{file} is empty; fetch the archive again")
-    with file.open("rb") as start:
-        if start.read(4) != b"ZIM\x04":
-            raise CorpusError(f"{file} is not a ZIM archive; name a .zim file")
+        raise CorpusError(_not_there(file))
     try:
-        return Archive(file.with_suffix(".zim") if file.suffix == ".zimaa" else file)
-    except _ERRORS as error:
+        with file.open("rb") as start:
+            magic = start.read(4)
+    except OSError as error:
+        raise CorpusError(f"{file} cannot be read: {error.strerror}") from error
+    if not magic:
+        raise CorpusError(f"{file} is empty; fetch the archive again")
+    if magic != b"ZIM\x04":
+        raise CorpusError(f"{file} is not a ZIM archive; name a .zim file")
+    try:
+        return Archive(whole(file))
+    except ERRORS as error:
+        if file.suffix.lower() == ".zimaa":
+            raise CorpusError(
+                f"{file}: a part is missing or damaged; fetch all parts ({_parts(file)}) again"
+            ) from error
         raise CorpusError(f"{file}: the archive is damaged or cut; fetch it again") from error
+
+
+def _not_there(file: Path) -> str:
+    if file.is_dir():
+        return f"{file} is a folder; name a .zim file"
+    if (first := file.with_suffix(".zimaa")).is_file():
+        return f"{file} is there in parts; name the first one, {first}"
+    return f"there is no archive at {file}; name a .zim file"
+
+
+def whole(file: Path) -> Path:
+    """The name by which libzim opens an archive that may be in parts (.zimaa, .zimab and so on)."""
+    return file.with_suffix(".zim") if file.suffix.lower() == ".zimaa" else file
+
+
+def _parts(file: Path) -> str:
+    return f"{file.stem}.zimaa, {file.stem}.zimab, ..."
 
 
 class Zim:
@@ -71,26 +101,28 @@ class Zim:
         self._archive = opened(file)
         self._extract = extract
         self._lock = RLock()
-        self._known: dict[str, str] = {}  # key of a web address -> path of the entry that names it as its own
-        self._ranker = Ranker(self._archive)
+        self._ranker = Ranker(self._archive, whole(file))
 
     @property
     def note(self) -> str:
         """What a person should know of it, "" if nothing."""
-        return "" if self._archive.has_fulltext_index else NO_INDEX.format(self.file.name, self.file)
+        return "" if self._archive.has_fulltext_index else NO_INDEX.format(self.file.name, shlex.quote(str(self.file)))
 
     def close(self) -> None:
-        """An archive is closed when nobody holds it."""
+        """It can be used again, and closed again."""
+        with self._lock:
+            self._ranker.close()
 
     def count(self) -> int:
-        return int(self._archive.article_count)
+        """How many entries it has, redirects and pictures among them."""
+        return int(self._archive.entry_count)
 
     def is_sound(self) -> bool:
         """Whether its checksum is right. Reads all of it."""
         with self._lock:
             try:
                 return bool(self._archive.check())
-            except _ERRORS:
+            except ERRORS:
                 return False
 
     # -- search
@@ -99,21 +131,44 @@ class Zim:
         return tuple(self.search(query, limit) for query in queries)
 
     def search(self, query: str, limit: int = 10) -> Found:
-        """The best entries for a query, whose words are alternatives; each entry once."""
+        """The best entries for a query, whose words are alternatives; each entry once, copies of another not at all.
+        Where the full-text index cannot be read, that is said beside what the titles give."""
         asked = parse(query)
         if asked is None:
             return Found(query, failure=Failure(Trouble.BAD_QUERY, "It has no word to search for."))
         with self._lock:
             try:
-                hits = tuple(self._hit(path, asked.words) for path in self._ranker.best(query, max(limit, 1)))
-            except _ERRORS:
+                ranked = self._ranker.best(query)
+            except ERRORS:
                 return Found(query, failure=Failure(Trouble.UNREADABLE, f"The archive {self.name} is damaged."))
-        return Found(query, hits, None if hits else Failure(Trouble.EMPTY, "No document has any of these words."))
+            hits = self._hits(ranked.paths, asked.words, max(limit, 1))
+        return Found(query, hits, self._lack(ranked, hits))
 
-    def _hit(self, path: str, words: frozenset[str]) -> Hit:
-        title = self._archive.get_entry_by_path(path).title
-        text = self._ranker.text(path)[:_SNIPPET_FROM]
-        return Hit(title, address.of_entry(self.name, path), snippets.snippet(text, words, title))
+    def _hits(self, paths: Sequence[str], words: frozenset[str], limit: int) -> tuple[Hit, ...]:
+        seen = Copies(words)
+        hits: list[Hit] = []
+        for path in paths:
+            if len(hits) >= limit:
+                break
+            try:
+                title, text = self._ranker.title(path), self._ranker.text(path)
+            except ERRORS:
+                continue  # damaged: it could not be opened either
+            if text is None or (text and seen.is_new(title, text[:_COMPARED])):
+                snippet = snippets.snippet((text or "")[:_SNIPPET_FROM], words, title)
+                hits.append(Hit(title, address.of_entry(self.name, path), snippet))
+        return tuple(hits)
+
+    def _lack(self, ranked: Ranked, hits: Sequence[Hit]) -> Failure | None:
+        """What is to be said beside the hits, or in their place."""
+        if ranked.is_damaged:
+            said = f"The full-text index of {self.name} is damaged: only titles were searched."
+            return Failure(Trouble.UNREADABLE, said)
+        if hits:
+            return None
+        if self._archive.has_fulltext_index:
+            return Failure(Trouble.EMPTY, "No document has any of these words.")
+        return Failure(Trouble.EMPTY, f"No title has any of these words, and {self.name} has no full-text index.")
 
     # -- open
 
@@ -124,94 +179,108 @@ class Zim:
                 entry = self._entry(url)
                 if entry is None:
                     return Failure(Trouble.UNKNOWN, "", self._nearest(url))
-                path, kind, body = _contents(entry)
-            except _ERRORS:
+                item = entry.get_item()
+                kind, body = item.mimetype, bytes(item.content)
+            except ERRORS:
                 return Failure(Trouble.UNREADABLE, f"page could not be read: the archive {self.name} is damaged here")
-            return self._page(path, entry.title, kind, body)
-
-    def _page(self, path: str, title: str, kind: str, body: bytes) -> Page | Failure:
-        made = document(self.name, path, title, kind, self._extract, body)
+            made = document(self.name, entry, kind, self._extract, body)
         if isinstance(made, str):
             return Failure(Trouble.UNREADABLE, made)
-        text = made.text
-        return Page(address.of_entry(self.name, path), made.title, text, hashlib.sha256(text.encode()).hexdigest())
+        return Page(made.url, made.title, made.text, hashlib.sha256(made.text.encode()).hexdigest())
 
     def _entry(self, url: str) -> Entry | None:
-        bare = url.strip(" \t\r\n<>\"'`“”")
-        for path in self._paths(bare):
+        paths = self._paths(url.strip(" \t\r\n<>\"'`“”"))
+        for path in paths:
             for form in _forms(path):
                 if form and self._archive.has_entry_by_path(form):
-                    return _followed(self._archive.get_entry_by_path(form))
-        for path in self._paths(bare):
-            title = unquote(_NAMESPACE.sub("", path.partition("#")[0])).replace("_", " ")
+                    return followed(self._archive.get_entry_by_path(form))
+        for path in paths:
+            title = unquote(NAMESPACE.sub("", path.partition("#")[0])).replace("_", " ")
             if title and self._archive.has_entry_by_title(title):
-                return _followed(self._archive.get_entry_by_title(title))
-        return None
+                return followed(self._archive.get_entry_by_title(title))
+        is_main = any(path.partition("#")[0].strip("/") in _MAIN for path in paths) and self._archive.has_main_entry
+        return followed(self._archive.main_entry) if is_main else None
 
     def _paths(self, url: str) -> list[str]:
-        """What an address may be called in the archive."""
+        """What an address may be called in the archive; "" is its first page."""
         if re.match(r"zim:", url, re.IGNORECASE):
             name, _, path = url[4:].lstrip("/").partition("/")
-            return [path] if unquote(name).casefold() == self.name.casefold() else []
+            return [path] if unquote(name.partition("#")[0]).casefold() == self.name.casefold() else []
         if not page.is_web(url):
             return [] if re.match(r"[a-z]+:", url, re.IGNORECASE) else [url]
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # "http://[x"
+            return []
         host, path = parts.netloc, parts.path.lstrip("/")
         whole = f"{host}/{path}" + (f"?{parts.query}" if parts.query else "")
         paths = [whole, whole.removeprefix("www."), f"www.{whole}", whole.rstrip("/"), whole + "/"]
-        return [*paths, *([path.removeprefix("wiki/"), path] if self._is_of(host) else [])]
+        if not self._is_of(host):
+            return paths
+        named = parse_qs(parts.query).get("title", []) if path.endswith("index.php") else []
+        return [*paths, *named, path.removeprefix("wiki/"), path]
+
+    # -- the site that it was made from
 
     def _is_of(self, host: str) -> bool:
-        """Whether the archive says that it was made from this site."""
-        if "Source" not in self._archive.metadata_keys:
-            return False
-        source = self._archive.get_metadata("Source").decode("utf-8", "replace").strip()
-        return address.host(source) == address.host(host) != ""
+        return address.host(host).replace(".m.", ".") in self._sites
+
+    @cached_property
+    def _sites(self) -> frozenset[str]:
+        """The hosts from which the archive was made: as it says, as its name says, as its pages say."""
+        sites = {address.host(self._said("Source"))}
+        name = self._said("Name")
+        if wiki := _OF_A_WIKI.search(name):
+            sites.add(f"{wiki[2]}.{wiki[1]}.org")
+        elif site := _OF_A_SITE.match(name):
+            sites.add(site[1])
+        return frozenset(sites.union(map(address.host, self._named_by_pages())) - {""})
+
+    def _said(self, field: str) -> str:
+        if field not in self._archive.metadata_keys:
+            return ""
+        return bytes(self._archive.get_metadata(field)).decode("utf-8", "replace").strip()
+
+    def _named_by_pages(self) -> Iterator[str]:
+        """Web addresses that some of the pages give as their own, and that end as their paths do."""
+        asked = 0
+        for number in range(min(self._archive.all_entry_count, _LOOKED_AT)):
+            entry = self._archive._get_entry_by_id(number)
+            if entry.is_redirect or "html" not in entry.get_item().mimetype or not is_document(self._archive, entry):
+                continue
+            end = "/" + NAMESPACE.sub("", entry.path).removesuffix(".html")
+            named = page.addresses_in(bytes(entry.get_item().content))
+            yield from (url for url in named if unquote(url).replace(" ", "_").endswith(end))
+            asked += 1
+            if asked == _ASKED_FOR_THEIRS:
+                return
 
     def _nearest(self, url: str) -> tuple[Hit, ...]:
         words = address.words(url)
-        paths = self._ranker.by_title(words, NEAREST) if words else []
-        return tuple(self._hit(path, frozenset()) for path in paths)
+        paths = self._ranker.by_title(words, 4 * NEAREST) if words else []
+        return self._hits(paths, frozenset(), NEAREST)
 
 
 def _forms(path: str) -> Iterator[str]:
     """The ways in which a path may stand in an archive: escapes or none, no fragment, with the namespace of an older
-    layout or without, a capital first letter."""
+    layout or without, a capital first letter, the ending of a file."""
     for written in dict.fromkeys((path, path.partition("#")[0], path.partition("#")[0].partition("?")[0])):
         for plain in dict.fromkeys((written, unquote(written), unquote(written).replace(" ", "_"))):
-            bare = _NAMESPACE.sub("", plain.lstrip("/"))
-            yield from (
-                plain,
-                bare,
-                f"A/{bare}",
-                f"C/{bare}",
-                bare[:1].upper() + bare[1:],
-                f"A/{bare[:1].upper()}{bare[1:]}",
-            )
+            bare = NAMESPACE.sub("", plain.lstrip("/"))
+            capital = bare[:1].upper() + bare[1:]
+            yield from (plain, bare, f"A/{bare}", f"C/{bare}", capital, f"A/{capital}")
+            yield from (f"{capital}.html", f"A/{capital}.html") if bare else ()
 
 
-def _followed(entry: Entry) -> Entry | None:
-    """Where an entry leads; None for a circle."""
-    for _ in range(_MOST_REDIRECTS):
-        if not entry.is_redirect:
-            return entry
-        entry = entry.get_redirect_entry()
-    return None
-
-
-def _contents(entry: Entry) -> tuple[str, str, bytes]:
-    item = entry.get_item()
-    return entry.path, item.mimetype, bytes(item.content)
-
-
-def document(name: str, path: str, title: str, kind: str, extract: Extract, body: bytes) -> Document | str:
-    """The document of an entry; links to other entries are addresses of the archive."""
-    own = address.of_entry(name, path)
-    made = page.from_page(body, [own.replace("zim:", _BASE, 1)], extract, kind)
+def document(name: str, entry: Entry, kind: str, extract: Extract, body: bytes) -> Document | str:
+    """The document of an entry; links to other entries are addresses of the archive, its first page at their root."""
+    own = address.of_entry(name, entry.path)
+    archive = address.of_entry(name, "")
+    made = page.from_page(body, [own.replace(archive, _BASE, 1)], extract, kind)
     if isinstance(made, str):
         return made
     web = page.addresses_in(body) if "html" in kind else []
-    return Document(own, made.title or title, made.text.replace(_BASE, "zim:"), made.date, tuple(web))
+    return Document(own, title_of(entry, made.title), made.text.replace(_BASE, archive), made.date, tuple(web))
 
 
 class ZimReader:
@@ -227,37 +296,36 @@ class ZimReader:
         return stamp_of(self._file)
 
     def size(self, report: Report) -> Size:
-        return Size(self._archive.all_entry_count, self._file.stat().st_size)
+        return Size(self._archive.all_entry_count, self._archive.filesize)
 
     def read(self, cursor: int) -> Iterator[Read]:
         """The entries behind the first `cursor`, in the archive's order."""
-        total, size = self._archive.all_entry_count, self._file.stat().st_size
+        total, size = self._archive.all_entry_count, self._archive.filesize
         for number in range(cursor, total):
-            item = self._item(number)
+            try:
+                item = self._item(number)
+            except ERRORS:
+                item = Skipped(f"entry {number + 1:,}", "the archive is damaged here")
             if item is not None:
                 yield Read(number + 1, size * (number + 1) // total, item)
 
     def _item(self, number: int) -> Item | None:
-        try:
-            entry = self._archive._get_entry_by_id(number)
-            if not self._archive.has_entry_by_path(entry.path):
-                return None  # of the archive's own: metadata, indexes
-            own = address.of_entry(self.name, entry.path)
-            if entry.is_redirect:
-                return Redirect(own, address.of_entry(self.name, entry.get_redirect_entry().path))
-            item = entry.get_item()
-            kind = item.mimetype
-            if not any(part in kind for part in _READ) or "css" in kind or "javascript" in kind:
-                return None
-            make = partial(document, self.name, entry.path, entry.title, kind, self._extract)
-            return Record(entry.path, min(item.size, page.LARGEST), partial(_body, item, own), make)
-        except _ERRORS:
+        entry = self._archive._get_entry_by_id(number)
+        if not self._archive.has_entry_by_path(entry.path):
+            return None  # of the archive's own: metadata, indexes
+        own = address.of_entry(self.name, entry.path)
+        if entry.is_redirect:
+            return Redirect(own, address.of_entry(self.name, entry.get_redirect_entry().path))
+        if not is_document(self._archive, entry):
             return None
+        item = entry.get_item()
+        make = partial(document, self.name, entry, item.mimetype, self._extract)
+        return Record(entry.path, min(item.size, page.LARGEST), partial(_body, item, own), make)
 
 
 def _body(item: object, own: str) -> bytes:
     """The bytes of an entry. Raises OSError where the archive is damaged."""
     try:
         return bytes(item.content)  # type: ignore[attr-defined]  # libzim's Item
-    except _ERRORS as error:
+    except ERRORS as error:
         raise OSError(0, f"the archive is damaged at {own}") from error

@@ -2,7 +2,8 @@
 
 In: an open archive and a query. Out: paths, best first. The rarest words are asked for alone and in pairs; what any of
 them finds is fused by reciprocal rank, weighted by how rare the words are, and the best of that are ranked again by
-BM25 over their texts, the title weighing more. Without a full-text index titles are searched word by word.
+BM25 over their texts, the title weighing more; an entry that is called as the query is comes first. Without a full-text
+index titles are searched word by word, in the archive's index of them or, where it has none, one after the other.
 """
 
 from __future__ import annotations
@@ -12,16 +13,23 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import nlargest
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from venus_edge import terms
+from venus_edge.corpus.query import phrases
+from venus_edge.corpus.zimindex import IndexDamagedError, Indexes
 
 if TYPE_CHECKING:
-    from libzim.reader import Archive
-    from libzim.search import Searcher
-    from libzim.suggestion import SuggestionSearcher
+    from libzim.reader import Archive, Entry
 
+# What libzim raises for damage and for what is not there: its own errors, and those of the C++ library beneath it.
+ERRORS = (RuntimeError, LookupError, ValueError, OSError, MemoryError, ArithmeticError, TypeError)
 WORDS = 8  # the rarest words that are asked for
 DEEP = 100  # results of each question that count
 AGAIN = 60  # entries that are ranked again by their text
@@ -30,121 +38,216 @@ _K1, _B = 1.5, 0.75  # of BM25
 _TITLE = 3  # a word of the title counts so often more
 _LARGEST = 400_000  # bytes of an entry that are looked at
 _KEPT = 3_000  # entries whose words are kept in memory
-_HIDDEN = re.compile(r"<(script|style|head|nav|footer|svg)\b.*?</\1\s*>|<!--.*?-->", re.DOTALL | re.IGNORECASE)
-_BLOCK = re.compile(r"</(?:p|div|h\d|li|tr|table|section|td|th)\s*>|<br[^>]*>", re.IGNORECASE)
+_MOST_TITLES = 500_000  # that are looked through where they have no index: half a second, 50 MB
+_MOST_NAMED = 1_000  # titles with some of the words that are compared with the query
+_MOST_REDIRECTS = 10
+NAMESPACE = re.compile(r"^[A-Z-]/(?=.)")
+_OWN = re.compile(r"^[-BMVWXZ]/")  # of an older layout: the archive's looks, data about it, its indexes
+_READ = ("text/", "application/xhtml", "application/pdf", "application/epub", "officedocument", "opendocument")
+_HIDDEN = re.compile(
+    r"<!--\s*htdig_noindex\s*-->.*?<!--\s*/htdig_noindex\s*-->|<!--.*?-->"
+    r"|<(script|style|head|nav|footer|svg)\b.*?</\1\s*>",
+    re.DOTALL | re.IGNORECASE,
+)
+_BLOCK = re.compile(
+    r"</?(?:p|div|h\d|li|[uod]l|d[td]|tr|t[dh]|table|caption|section|article|blockquote|pre|option)\b[^>]*>|<br[^>]*>",
+    re.IGNORECASE,
+)
 _TAG = re.compile(r"<[^>]*>")
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Paths, best first; whether they are all by their titles because the full-text index cannot be read."""
+
+    paths: list[str]
+    is_damaged: bool = False
+
+
+def followed(entry: Entry) -> Entry | None:
+    """Where an entry leads; None for a circle."""
+    for _ in range(_MOST_REDIRECTS):
+        if not entry.is_redirect:
+            return entry
+        entry = entry.get_redirect_entry()
+    return None
+
+
+def is_document(archive: Archive, entry: Entry) -> bool:
+    """Whether an entry, which is no redirect, is one to be found: no picture, script or style, nothing of the archive's
+    own. Scrapers put scripts in as plain text, which have no title then, and an ending that says so."""
+    kind = entry.get_item().mimetype.lower()
+    if not any(part in kind for part in _READ) or "css" in kind or "javascript" in kind:
+        return False
+    if not archive.has_new_namespace_scheme and _OWN.match(entry.path):
+        return False
+    return kind != "text/plain" or entry.title != entry.path or not re.search(r"\.(?!te?xt$|md$)\w{1,5}$", entry.path)
 
 
 class Ranker:
     """Asks the indexes of an archive. Not for several threads."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, file: Path) -> None:
         self._archive = archive
-        self._searcher: Searcher | None = None
-        self._suggester: SuggestionSearcher | None = None
+        self._indexes = Indexes(file)
         self._words: dict[str, Counter[str]] = {}
+        self._ends: dict[str, str] = {}
 
-    def best(self, query: str, limit: int) -> list[str]:
-        """The best entries for any of the words of a query; where there is no full-text index, by their titles."""
+    def close(self) -> None:
+        self._indexes.close()
+
+    def best(self, query: str) -> Ranked:
+        """The entries for any of the words of a query; where there is no full-text index, by their titles."""
         if not self._archive.has_fulltext_index:
-            return self.by_title(query, limit)
-        asked = _asked(query)
-        weights = {word: _weight(self._matches(word), self._archive.entry_count) for word in asked}
-        rarest = sorted((word for word in asked if weights[word] > 0), key=lambda word: -weights[word])[:WORDS]
-        fused = self._fused(rarest, weights)
-        return self._ranked_again(query, sorted(fused, key=lambda path: -fused[path]), limit)
+            return Ranked(self.by_title(query, DEEP))
+        try:
+            found = self._by_text(query)
+        except IndexDamagedError:
+            return Ranked(self.by_title(query, DEEP), is_damaged=True)
+        return Ranked(list(dict.fromkeys([*self._called(query), *found])) if found else [])
 
     def by_title(self, query: str, limit: int) -> list[str]:
-        """The entries whose titles have most of the words."""
-        scores: dict[str, float] = {}
-        for word in _asked(query):
-            for form in dict.fromkeys((word, word[:1].upper() + word[1:], terms.stem(word))):
-                for rank, path in enumerate(self._suggested(form, DEEP), 1):
-                    scores[path] = scores.get(path, 0.0) + 1 / (_K + rank)
-        wanted = frozenset(terms.content_terms(query))
+        """The entries whose titles, or those of redirects to them, have most of the words."""
+        words = _asked(query)
+        found: list[str] = []
+        if self._archive.has_title_index or self._archive.entry_count > _MOST_TITLES:
+            with suppress(IndexDamagedError):
+                forms = [form for word in words for form in _written(word)]
+                found = self._by_names(query, self._indexes.ask(titles=forms, limit=DEEP).titles)
+        return (found or self._by_names(query, [self._looked_through(words)]))[:limit]
 
-        def key(path: str) -> tuple[float, float, str]:
-            title = frozenset(terms.terms(self._archive.get_entry_by_path(path).title))
-            return (-len(wanted & title) / (1 + 0.1 * len(title)), -scores[path], path)
-
-        return sorted(scores, key=key)[:limit]
-
-    def text(self, path: str) -> str:
-        """The text of an entry, quickly and roughly: what `open` gives is better."""
+    def text(self, path: str) -> str | None:
+        """The text of an entry, quickly and roughly: what `open` gives is better. None for a kind that is no text."""
         item = self._archive.get_entry_by_path(path).get_item()
         if not item.mimetype.startswith(("text/", "application/xhtml")):
-            return ""
+            return None
         return _rough(bytes(item.content[:_LARGEST]).decode("utf-8", "replace"))
 
-    # -- questions
+    def title(self, path: str) -> str:
+        return title_of(self._archive.get_entry_by_path(path))
 
-    def _matches(self, words: str) -> int:
-        return int(self._search(words).getEstimatedMatches())
+    # -- titles
 
-    def _search(self, words: str):  # type: ignore[no-untyped-def]  # libzim's Search
-        from libzim.search import Query, Searcher
+    def _called(self, query: str) -> list[str]:
+        """The entries with a title that is the query, or to which one leads, whatever its case, accents and endings."""
+        try:
+            (suggested,) = self._indexes.ask(titles=[query], limit=20).titles
+        except IndexDamagedError:
+            return []
+        wanted, plain = sorted(terms.terms(query)), terms.fold(query)
+        same = [path for path in suggested if self._end(path) and sorted(terms.terms(self.title(path))) == wanted]
+        same.sort(key=lambda path: terms.fold(NAMESPACE.sub("", path)).replace("_", " ") != plain)
+        return [self._end(path) for path in same]
 
-        if self._searcher is None:
-            self._searcher = Searcher(self._archive)
-        return self._searcher.search(Query().set_query(words))
+    def _by_names(self, query: str, rankings: Iterable[Sequence[str]]) -> list[str]:
+        """What these paths lead to, by how much of the query is in their titles."""
+        scores: dict[str, float] = {}
+        names: dict[str, float] = {}
+        wanted = frozenset(terms.content_terms(query))
+        for ranking in rankings:
+            for rank, path in enumerate(ranking, 1):
+                if end := self._end(path):
+                    scores[end] = scores.get(end, 0.0) + 1 / (_K + rank)
+                    names[end] = max(names.get(end, 0.0), self._likeness(path, wanted))
+        return sorted(scores, key=lambda path: (-names[path], -scores[path], path))
 
-    def _results(self, words: str) -> list[str]:
-        """The entries that have all of the words, redirects followed, each once."""
-        return self._ends(self._search(words).getResults(0, DEEP))
+    def _likeness(self, path: str, wanted: frozenset[str]) -> float:
+        title = frozenset(terms.terms(self.title(path)))
+        return len(wanted & title) / (1 + 0.1 * len(title))
 
-    def _suggested(self, word: str, limit: int) -> list[str]:
-        from libzim.suggestion import SuggestionSearcher
+    @cached_property
+    def _titles(self) -> list[tuple[str, str]]:
+        """All titles, folded, with their paths."""
+        found: list[tuple[str, str]] = []
+        if self._archive.entry_count > _MOST_TITLES:
+            return found
+        for number in range(self._archive.all_entry_count):
+            try:
+                entry = self._archive._get_entry_by_id(number)
+                found.append((terms.fold(entry.title), entry.path))
+            except ERRORS:
+                continue  # the others are there
+        return found
 
-        if self._suggester is None:
-            self._suggester = SuggestionSearcher(self._archive)
-        return self._ends(self._suggester.suggest(word).getResults(0, limit))
+    def _looked_through(self, words: Sequence[str]) -> list[str]:
+        forms = dict.fromkeys(form for word in words for form in (word, terms.stem(word)))
+        found = ((sum(form in title for form in forms), path) for title, path in self._titles)
+        most = nlargest(_MOST_NAMED, (pair for pair in found if pair[0]), key=lambda pair: pair[0])
+        wanted = frozenset(terms.content_terms(" ".join(words)))
+        return [path for _, path in most if self._end(path) and self._likeness(path, wanted)]
 
-    def _ends(self, paths: Iterable[str]) -> list[str]:
-        found: dict[str, None] = {}
-        for path in paths:
-            entry = self._archive.get_entry_by_path(path)
-            for _ in range(10):
-                if not entry.is_redirect:
-                    found[entry.path] = None
-                    break
-                entry = entry.get_redirect_entry()
-        return list(found)
+    def _end(self, path: str) -> str:
+        """The document that a path leads to, "" if to none."""
+        end = self._ends.get(path)
+        if end is None:
+            try:
+                entry = followed(self._archive.get_entry_by_path(path))
+                end = entry.path if entry is not None and is_document(self._archive, entry) else ""
+            except ERRORS:
+                end = ""  # it leads nowhere, or is damaged: the others are told
+            if len(self._ends) >= 20 * _KEPT:
+                self._ends.clear()
+            self._ends[path] = end
+        return end
 
-    # -- ranking
+    # -- the full text
 
-    def _fused(self, words: Sequence[str], weights: dict[str, float]) -> dict[str, float]:
-        """Reciprocal rank over the words alone and in pairs, and all of them together."""
-        asked: list[tuple[str, ...]] = [(word,) for word in words]
-        asked += combinations(words, 2)
-        if len(words) > 2:
-            asked.append(tuple(words))
+    def _by_text(self, query: str) -> list[str]:
+        """Raises IndexDamagedError."""
+        words = _asked(query)
+        found = dict(zip(words, self._indexes.ask(words, limit=DEEP).text, strict=True))
+        total = self._archive.entry_count
+        weights = {word: _weight(matches, total) for word, (matches, _) in found.items()}
+        rarest = sorted((word for word in words if weights[word] > 0), key=lambda word: -weights[word])[:WORDS]
+        together = [*combinations(rarest, 2), *([tuple(rarest)] if len(rarest) > 2 else [])]
+        answers = self._indexes.ask([" ".join(each) for each in together], limit=DEEP).text
+        rankings: list[tuple[tuple[str, ...], list[str]]] = [((word,), found[word][1]) for word in rarest]
+        rankings += [(each, paths) for each, (_, paths) in zip(together, answers, strict=True)]
+        fused = self._fused(rankings, weights)
+        return self._ranked_again(query, sorted(fused, key=lambda path: -fused[path]), weights)
+
+    def _fused(
+        self, rankings: Iterable[tuple[tuple[str, ...], list[str]]], weights: dict[str, float]
+    ) -> dict[str, float]:
+        """Reciprocal rank over the words alone, in pairs, and all of them together."""
         fused: dict[str, float] = {}
-        for together in asked:
-            weight = sum(weights[word] for word in together) * len(together)
-            for rank, path in enumerate(self._results(" ".join(together)), 1):
-                fused[path] = fused.get(path, 0.0) + weight / (_K + rank)
+        for words, paths in rankings:
+            weight = sum(weights[word] for word in words) * len(words)
+            ends = dict.fromkeys(end for path in paths if (end := self._end(path)))
+            for rank, end in enumerate(ends, 1):
+                fused[end] = fused.get(end, 0.0) + weight / (_K + rank)
         return fused
 
-    def _ranked_again(self, query: str, paths: Sequence[str], limit: int) -> list[str]:
-        """The first of `paths` by BM25 over their words."""
+    def _ranked_again(self, query: str, paths: Sequence[str], weights: dict[str, float]) -> list[str]:
+        """The first of `paths` by BM25 over their words; only those with its quoted phrases, where there are some."""
+        if quoted := phrases(query):
+            paths = [path for path in paths[: 2 * DEEP] if self._has(path, quoted)] or paths
         first, rest = paths[:AGAIN], paths[AGAIN:]
-        wanted = list(dict.fromkeys(terms.content_terms(query)))
         counts = {path: self._counted(path) for path in first}
-        weights = {word: _weight(self._matches(word), self._archive.entry_count) for word in _asked(query)}
-        stems = {
-            term: max((weights[w] for w in weights if term in terms.content_terms(w)), default=0.0) for term in wanted
-        }
+        stems: dict[str, float] = {}
+        for word, weight in weights.items():
+            for term in terms.content_terms(word):
+                stems[term] = max(stems.get(term, 0.0), weight)
         mean = sum(count.total() for count in counts.values()) / max(len(counts), 1) or 1.0
         scores = {path: _bm25(count, stems, mean) for path, count in counts.items()}
-        order = sorted(first, key=lambda path: -scores[path])  # a tie stays as it was fused
-        return [*order, *rest][:limit]
+        return [*sorted(first, key=lambda path: -scores[path]), *rest]  # a tie stays as it was fused
+
+    def _has(self, path: str, quoted: Sequence[str]) -> bool:
+        try:
+            said = " ".join(["", *terms.words(self.title(path)), "|", *terms.words(self.text(path) or ""), ""])
+        except ERRORS:
+            return False
+        return all(f" {phrase} " in said for phrase in quoted)
 
     def _counted(self, path: str) -> Counter[str]:
         """The words of an entry, those of its title several times."""
         count = self._words.get(path)
         if count is None:
-            count = Counter(terms.content_terms(self.text(path)))
-            for word in terms.terms(self._archive.get_entry_by_path(path).title):
+            try:
+                count = Counter(terms.content_terms(self.text(path) or ""))
+            except ERRORS:
+                count = Counter()  # it is damaged: its title is there
+            for word in terms.terms(self.title(path)):
                 count[word] += _TITLE
             if len(self._words) >= _KEPT:
                 self._words.clear()
@@ -152,10 +255,21 @@ class Ranker:
         return count
 
 
+def title_of(entry: Entry, otherwise: str = "") -> str:
+    """The title; for an entry whose title is its path `otherwise`, or else the words of the path."""
+    title, bare = " ".join(entry.title.split()), NAMESPACE.sub("", entry.path)
+    return title if title not in ("", entry.path, bare) else otherwise or bare.replace("_", " ").strip("/")
+
+
 def _asked(query: str) -> list[str]:
-    """The words and unspaced runs of a query, without stopwords and marks."""
+    """The words of a query, without stopwords and marks; runs of unspaced writing whole and in pieces."""
     units = [part for unit in terms.units(query[:2_000]) for part in re.split(r"[^\w]+", unit) if part]
+    units = [piece for unit in units for piece in ((unit, *terms.pieces(unit)) if terms.is_unspaced(unit) else (unit,))]
     return [u for u in dict.fromkeys(units) if u not in terms.STOPWORDS] or list(dict.fromkeys(units))
+
+
+def _written(word: str) -> list[str]:
+    return list(dict.fromkeys((word, word[:1].upper() + word[1:], terms.stem(word))))
 
 
 def _weight(matches: int, total: int) -> float:
@@ -169,5 +283,5 @@ def _bm25(count: Counter[str], weights: dict[str, float], mean: float) -> float:
 
 
 def _rough(markup: str) -> str:
-    text = _TAG.sub(" ", _BLOCK.sub("\n", _HIDDEN.sub(" ", markup)))
+    text = _TAG.sub("", _BLOCK.sub("\n", _HIDDEN.sub(" ", markup)))
     return re.sub(r"[ \t]*\n\s*", "\n", re.sub(r"[ \t]+", " ", html.unescape(text))).strip()
