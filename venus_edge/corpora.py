@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -58,6 +58,7 @@ class Named:
     size: int
     sources: int
     trouble: str = ""
+    in_place: int = 0  # of the sources
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -102,7 +103,9 @@ def _named(file: Path) -> Named:
     try:
         with closing(Corpus(file, check=False)) as corpus:
             documents = corpus.info().documents
-        return Named(file.stem, file, documents, size_of(file), len(sources_of(file)))
+        sources = sources_of(file)
+        in_place = sum(source.kind == "zim" for source in sources)
+        return Named(file.stem, file, documents, size_of(file), len(sources), in_place=in_place)
     except (CorpusError, StorageError) as error:
         return Named(file.stem, file, 0, size_of(file), 0, str(error))
 
@@ -149,7 +152,8 @@ def add(
     new: bool = False,
     engine: str = "",
 ) -> Report:
-    """Further sources of a corpus, and what has changed in those it has."""
+    """Further sources of a corpus, and what has changed in those it has. An archive that cannot be read is left out
+    where there is another source. Raises CorpusError, UsageError."""
     from venus_edge.corpus.ledger import Ledger
     from venus_edge.corpus.store import Writer
     from venus_edge.corpus.writing import writing
@@ -158,7 +162,7 @@ def add(
     if not new:
         _sources(path)  # one that is damaged or older would be begun anew, without its sources
     with ExitStack() as stack:
-        asked = [_checked(place, index, settings, stack) for place in places]
+        asked, damaged = _readable(places, index, settings, stack)
         stack.enter_context(writing(path))
         writer = stack.enter_context(Writer(path, engine))
         ledger = Ledger(writer.connection)
@@ -167,7 +171,10 @@ def add(
             for kind, place, called in asked:
                 if (kind, place) not in known:
                     ledger.add(kind, place, called)
-        return _updated(writer, settings, stack, progress)
+        report = _updated(writer, settings, stack, progress)
+    for place, reason in damaged:
+        report.skip(place, reason)
+    return report
 
 
 def update(name: str, settings: Settings, progress: Progress | None = None) -> Report:
@@ -218,6 +225,7 @@ def rebuild(name: str, settings: Settings, progress: Progress | None = None, eng
                     if (source.kind, source.place) not in known:
                         ledger.add(source.kind, source.place, source.name)
             report = _updated(writer, settings, stack, progress, strict=True)
+        _carry_vectors(path, beside)
         try:
             for end in ("-wal", "-shm"):
                 path.with_name(path.name + end).unlink(missing_ok=True)
@@ -226,6 +234,19 @@ def rebuild(name: str, settings: Settings, progress: Progress | None = None, eng
             raise StorageError(f"{path}: {error.strerror}; end what searches it, and rebuild again") from error
         tantivy_index.tidy(path, kept=store.beside(path))
     return report
+
+
+def _carry_vectors(path: Path, rebuilt: Path) -> None:
+    """They may have taken hours; what was damaged is embedded again when it is asked for."""
+    from venus_edge.corpus.index import Corpus
+
+    with suppress(CorpusError, StorageError):
+        with Corpus(path, check=False) as corpus:
+            has = bool(corpus.embedder())
+        if has:
+            from venus_edge.corpus import dense
+
+            dense.carry(path, rebuilt)
 
 
 def engine_of(path: Path) -> str:
@@ -237,6 +258,13 @@ def engine_of(path: Path) -> str:
     except CorpusError:
         is_beside = bool(tantivy_index.folders(path))
     return tantivy_index.ENGINE if is_beside else "fts5"
+
+
+def embed(file: Path, settings: Settings, note: Note) -> int:
+    """Gives every passage of a corpus file a vector of the embedding model that is set: how many had none."""
+    from venus_edge import meaning
+
+    return meaning.embed(file, settings, note)
 
 
 def rm(name: str, settings: Settings) -> None:
@@ -318,11 +346,13 @@ def _place(place: str) -> tuple[str, str, str]:
     if place == CACHE:
         return "cache", CACHE, "cache"
     path = Path(place).expanduser().absolute()
+    if path.is_dir():  # whatever it is called
+        return "folder", str(path), path.name
     for ends, kind in _KINDS:
         end = next((end for end in ends if path.name.lower().endswith(end)), "")
         if end:
             return kind, str(path), path.name[: -len(end)] or path.name
-    return ("folder" if path.is_dir() else "file"), str(path), path.name
+    return "file", str(path), path.name
 
 
 def _checked(place: str, index: bool, settings: Settings, stack: ExitStack) -> tuple[str, str, str]:
@@ -336,6 +366,8 @@ def _checked(place: str, index: bool, settings: Settings, stack: ExitStack) -> t
         kind = "zim-index"
     if kind == "file" and not Path(whole).is_file():
         raise CorpusError(f"{place} is not there; name a folder, a file, an archive, or cache:")
+    if kind == "file" and _PIECE.fullmatch(Path(whole).suffix.lower()):
+        raise CorpusError(f"{place} is a part of an archive; name the first one, {Path(place).with_suffix('.zimaa')}")
     if kind == "file" and Path(whole).suffix.lower() not in SUFFIXES:
         raise CorpusError(f"{place} is of a kind that is not read; name a folder, a document, .zim, .warc.gz or .jsonl")
     if kind == "zim":
@@ -343,6 +375,25 @@ def _checked(place: str, index: bool, settings: Settings, stack: ExitStack) -> t
     else:
         _reader(SourceRow(0, kind, whole, name), settings, stack)
     return kind, whole, name
+
+
+def _readable(
+    places: Sequence[str], index: bool, settings: Settings, stack: ExitStack
+) -> tuple[list[tuple[str, str, str]], list[tuple[str, str]]]:
+    """The sources that can be read, and the archives that cannot, with the reason. Raises CorpusError for a source of
+    another kind, and where nothing is left."""
+    asked: list[tuple[str, str, str]] = []
+    damaged: list[tuple[str, str]] = []
+    for place in places:
+        try:
+            asked.append(_checked(place, index, settings, stack))
+        except CorpusError as error:
+            if len(places) == 1 or _place(place)[0] not in ("zim", "warc"):
+                raise
+            damaged.append((place, str(error)))
+    if damaged and not asked:
+        raise CorpusError("; ".join(reason for _, reason in damaged))
+    return asked, damaged
 
 
 def _reader(source: SourceRow, settings: Settings, stack: ExitStack) -> Reader | None:
@@ -435,8 +486,8 @@ def pack_sessions(name: str, sessions: Iterable[Path], settings: Settings, progr
 
 
 def is_archive(file: Path) -> bool:
-    """Whether it is a ZIM archive, or the first piece of one."""
-    return file.suffix.lower() in (".zim", ".zimaa")
+    """Whether it is called as a ZIM archive is, or a piece of one."""
+    return file.suffix.lower() == ".zim" or bool(_PIECE.fullmatch(file.suffix.lower()))
 
 
 def place_of(source: SourceRow, file: Path) -> Path:
@@ -463,6 +514,24 @@ def pieces(archive: Path) -> list[Path]:
     return sorted(
         path for path in archive.parent.glob(f"{glob.escape(archive.stem)}.*") if _PIECE.fullmatch(path.suffix)
     )
+
+
+def in_place(name: str, settings: Settings) -> list[str]:
+    """What there is to say of the archives that a named corpus reads in place, a line each."""
+    from venus_edge.corpus.zim import Zim
+
+    path = there(name, settings)
+    said: list[str] = []
+    for source in _sources(path):
+        if source.kind != "zim":
+            continue
+        try:
+            with closing(Zim(place_of(source, path), _extractor(), source.name)) as zim:
+                note = f"; {zim.note}" if zim.note else ""
+                said.append(f"{source.name}: {zim.count():,} entries, read in place{note}")
+        except CorpusError as error:
+            said.append(str(error))
+    return said
 
 
 class Joined:

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from venus_edge.errors import StorageError, UsageError
+from venus_edge.errors import CorpusError, StorageError, UsageError
 from venus_edge.events import ToolReturned
 from venus_edge.sessions.reading import Session
 from venus_edge.settings import Directories, Settings
@@ -59,9 +59,24 @@ def opened(settings: Settings, stack: ExitStack, gates: list[Gate], note: Note) 
     web = _web(settings, stack, gates) if beside or not settings.corpus else None
     if web is not None and not settings.corpus:
         return web
-    corpora = [stack.enter_context(closing(open_corpus(path, settings, note))) for path in settings.corpus]
+    corpora = _corpora(settings, note, stack)
     shelf = Shelf(corpora if web is None else [*corpora, web])
     return World(shelf, shelf, web.cache if web is not None else cache(settings, stack))
+
+
+def _corpora(settings: Settings, note: Note, stack: ExitStack) -> list[Opened]:
+    """All that were named. A ZIM archive that cannot be read is said, and the others stay; the last one raises."""
+    from venus_edge.corpora import is_archive
+
+    opened: list[Opened] = []
+    for number, path in enumerate(settings.corpus, 1):
+        try:
+            opened.append(stack.enter_context(closing(open_corpus(path, settings, note))))
+        except CorpusError as error:
+            if not is_archive(path) or (number == len(settings.corpus) and not opened):
+                raise
+            note(str(error))
+    return opened
 
 
 def _web(settings: Settings, stack: ExitStack, gates: list[Gate]) -> World:
@@ -157,7 +172,8 @@ def open_corpus(path: Path, settings: Settings, note: Note) -> Opened:
     from venus_edge import corpora, meaning
     from venus_edge.corpus.writing import BeingWrittenError
 
-    file = corpora.named(path, settings) or (path if path.is_file() else None)
+    is_file = path.is_file() or (corpora.is_archive(path) and not path.is_dir())
+    file = corpora.named(path, settings) or (path if is_file else None)
     if file is not None:
         return corpora.opened(file, settings, note)
     try:

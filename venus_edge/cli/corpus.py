@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,8 @@ def create(name: str, sources: tuple[str, ...], index: bool, engine: str | None)
     """Make a corpus of folders, documents, .zim, .warc.gz, .wacz and .jsonl files, or cache: (the page cache)."""
     from venus_edge import corpora
 
-    _told(corpora.create(name, sources, Settings(), index, Meter(), engine or ""))
+    report = corpora.create(name, sources, Settings(), index, Meter(), engine or "")
+    _told(report, corpora.in_place(name, Settings()))
     click.echo(corpora.path_of(name, Settings()))
 
 
@@ -59,7 +61,9 @@ def add(name: str, sources: tuple[str, ...], index: bool) -> None:
     """Add sources to a corpus."""
     from venus_edge import corpora
 
-    _told(corpora.add(name, sources, Settings(), index, Meter()))
+    report = corpora.add(name, sources, Settings(), index, Meter())
+    _told(report, corpora.in_place(name, Settings()))
+    _lacking(name)
 
 
 @corpus.command()
@@ -68,7 +72,9 @@ def update(name: str) -> None:
     """Read what has changed in the sources; what is gone goes."""
     from venus_edge import corpora
 
-    _told(corpora.update(name, Settings(), Meter()))
+    report = corpora.update(name, Settings(), Meter())
+    _told(report, corpora.in_place(name, Settings()))
+    _lacking(name)
 
 
 @corpus.command()
@@ -88,7 +94,30 @@ def rebuild(name: str, engine: str | None) -> None:
     """Read all sources again into a new file; the old one stays in use until it is whole."""
     from venus_edge import corpora
 
-    _told(corpora.rebuild(name, Settings(), Meter(), engine or ""))
+    report = corpora.rebuild(name, Settings(), Meter(), engine or "")
+    _told(report, corpora.in_place(name, Settings()))
+
+
+@corpus.command()
+@click.argument("corpus_", metavar="CORPUS")
+@click.option("--dense", metavar="NAME|FILE", help="The embedding model: all-minilm-l6-v2, or a GGUF file.")
+def embed(corpus_: str, dense: str | None) -> None:
+    """Make vectors of the passages of CORPUS, a name, a folder or a file, so that --dense finds them by meaning.
+
+    Only what has none is embedded; stopped, it goes on where it was. Another model makes all of them again.
+
+    \b
+    venus-edge corpus embed papers --dense all-minilm-l6-v2
+    venus-edge corpus search papers "how tall is the pharos" --dense all-minilm-l6-v2
+    """
+    from venus_edge import corpora, world
+    from venus_edge.config import settings
+
+    given = settings({"dense": dense})
+    world.embedding_model(given)
+    file = world.corpus_file(Path(corpus_), replace(given, dense=""), _note)
+    count = corpora.embed(file, given, _note)
+    click.echo(f"{count:,} passages embedded, all of them have vectors now", err=True)
 
 
 @corpus.command()
@@ -110,8 +139,9 @@ def list_() -> None:
     from venus_edge import corpora
 
     for each in corpora.listed(Settings()):
-        held = each.trouble or f"{each.documents:>9,} documents  {each.size / 1e6:>9,.1f} MB  {each.sources} sources"
-        click.echo(clean(f"{each.name:<20} {held}"))
+        in_place = f", {each.in_place} read in place" if each.in_place else ""
+        held = f"{each.documents:>9,} documents  {each.size / 1e6:>9,.1f} MB  sources: {each.sources}{in_place}"
+        click.echo(clean(f"{each.name:<20} {each.trouble or held}"))
 
 
 @corpus.command()
@@ -131,6 +161,10 @@ def info(name: str, skipped: bool) -> None:
     with Corpus(path, check=False) as opened:
         held = opened.info()
     click.echo(f"{held.documents:,} documents in {held.passages:,} passages, {corpora.size_of(path) / 1e6:,.1f} MB")
+    if corpora.engine_of(path) == "tantivy":
+        click.echo("searched by tantivy")
+    if embedded := held.embedded():
+        click.echo(clean(embedded))
     for row, documents, out in described(path):
         state = "read in place" if row.kind == "zim" else f"{documents:,} documents, {out:,} left out"
         unfinished = ", unfinished: go on with corpus update" if row.begun else ""
@@ -141,17 +175,22 @@ def info(name: str, skipped: bool) -> None:
 @click.argument("corpus_", metavar="CORPUS")
 @click.argument("query")
 @click.option("--results", default=10, show_default=True, help="Most hits.")
-def search(corpus_: str, query: str, results: int) -> None:
+@click.option("--dense", metavar="NAME|FILE", help="Find by meaning too, with this embedding model.")
+def search(corpus_: str, query: str, results: int, dense: str | None) -> None:
     """Search CORPUS, a name, a folder or a file, as the model would."""
-    opened = _opened(corpus_)
+    from venus_edge.config import settings
+
+    opened = _opened(corpus_, settings({"dense": dense}))
     try:
         found = opened.search(query, results)
     finally:
         opened.close()
     for hit in found.hits:
         click.echo(clean(f"{hit.title}\n  {hit.url}\n  {hit.snippet}"))
-    if found.failure:
-        raise click.ClickException(f"nothing for {query!r}: {found.failure.detail}")
+    if found.failure and found.hits:
+        click.echo(clean(found.failure.detail), err=True)
+    elif found.failure:
+        raise click.ClickException(clean(f"nothing for {query!r}: {found.failure.detail}"))
 
 
 @corpus.command()
@@ -159,7 +198,7 @@ def search(corpus_: str, query: str, results: int) -> None:
 @click.argument("url")
 def show(corpus_: str, url: str) -> None:
     """Print the page at URL as the model would read it."""
-    opened = _opened(corpus_)
+    opened = _opened(corpus_, Settings())
     try:
         page = opened.open(url)
     finally:
@@ -226,13 +265,28 @@ def build(folder: Path) -> None:
 # -- said to the person -----------------------------------------------------------------------------------------------
 
 
-def _opened(named: str) -> Opened:
+def _lacking(name: str) -> None:
+    """Says that there are passages without vectors in a corpus that has such."""
+    from venus_edge import corpora
+    from venus_edge.corpus.index import Corpus
+
+    with Corpus(corpora.there(name, Settings()), check=False) as opened:
+        held = opened.info()
+    if held.embedder and held.vectors < held.passages:
+        _note(f"{held.embedded()}; the others with: venus-edge corpus embed {name} --dense MODEL")
+
+
+def _note(text: str) -> None:
+    click.echo(clean(text), err=True)
+
+
+def _opened(named: str, settings: Settings) -> Opened:
     from venus_edge import world
 
-    return world.open_corpus(Path(named), Settings(), lambda text: click.echo(clean(text), err=True))
+    return world.open_corpus(Path(named), settings, _note)
 
 
-def _told(report: Report) -> None:
+def _told(report: Report, in_place: Sequence[str] = ()) -> None:
     for skipped in report.skipped[:SHOWN]:
         click.echo(clean(f"left out {skipped.path}: {skipped.reason}"), err=True)
     more = len(report.skipped) - SHOWN + report.unlisted
@@ -241,6 +295,10 @@ def _told(report: Report) -> None:
     if report.others:
         kinds = ", ".join(f"{count:,} {suffix}" for suffix, count in sorted(report.others.items()))
         click.echo(clean(f"not looked at, by their kind: {kinds}"), err=True)
+    for line in in_place:
+        click.echo(clean(line), err=True)
+    if in_place and not report.documents and not report.removed:
+        return
     click.echo(
         f"{report.documents} indexed: {report.added} new, {report.updated} changed, {report.unchanged} as before, "
         f"{report.removed} gone",

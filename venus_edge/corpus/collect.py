@@ -232,6 +232,9 @@ def _sweep(run: _Run, source: SourceRow) -> None:
 def _take(run: _Run, source: SourceRow, item: Item) -> None:
     """One item into the corpus, as far as it has changed."""
     if isinstance(item, Skipped):
+        known = run.ledger.file(source.number, item.path)
+        if known is None or known.reason:  # what was good before or after stays
+            run.ledger.put(source, item.path, FileRow(0, 0, "", 0, item.reason))
         run.report.skip(item.path, item.reason)
     elif isinstance(item, Redirect):
         run.ledger.redirect(source, item.url, item.target)

@@ -41,6 +41,7 @@ _OF_A_WIKI = re.compile(  # openZIM's names of archives
     r"(?:^|\.)(wikipedia|wiktionary|wiki(?:books|news|quote|source|versity|voyage))_([a-z]{2,3}(?:-[a-z]+)?)(?:_|$)"
 )
 _OF_A_SITE = re.compile(r"((?:[a-z0-9-]+\.)+[a-z]{2,})_")
+_PIECE = re.compile(r"\.zim[a-z][a-z]")  # an end of a name
 NO_INDEX = (
     "{} has no full-text index: only its titles are searched; index it with: venus-edge corpus create NAME {} --index"
 )
@@ -63,6 +64,8 @@ def opened(file: Path) -> Archive:
         raise CorpusError(f"{file} cannot be read: {error.strerror}") from error
     if not magic:
         raise CorpusError(f"{file} is empty; fetch the archive again")
+    if _PIECE.fullmatch(file.suffix.lower()) and file.suffix.lower() != ".zimaa":
+        raise CorpusError(f"{file} is a part of an archive; name the first one, {file.with_suffix('.zimaa')}")
     if magic != b"ZIM\x04":
         raise CorpusError(f"{file} is not a ZIM archive; name a .zim file")
     try:
@@ -106,7 +109,7 @@ class Zim:
     @property
     def note(self) -> str:
         """What a person should know of it, "" if nothing."""
-        return "" if self._archive.has_fulltext_index else NO_INDEX.format(self.file.name, shlex.quote(str(self.file)))
+        return "" if self._ranker.has_text else NO_INDEX.format(self.file.name, shlex.quote(str(self.file)))
 
     def close(self) -> None:
         """It can be used again, and closed again."""
@@ -166,7 +169,7 @@ class Zim:
             return Failure(Trouble.UNREADABLE, said)
         if hits:
             return None
-        if self._archive.has_fulltext_index:
+        if self._ranker.has_text:
             return Failure(Trouble.EMPTY, "No document has any of these words.")
         return Failure(Trouble.EMPTY, f"No title has any of these words, and {self.name} has no full-text index.")
 
@@ -205,7 +208,8 @@ class Zim:
         """What an address may be called in the archive; "" is its first page."""
         if re.match(r"zim:", url, re.IGNORECASE):
             name, _, path = url[4:].lstrip("/").partition("/")
-            return [path] if unquote(name.partition("#")[0]).casefold() == self.name.casefold() else []
+            names = {unquote(each).casefold() for each in (name, name.partition("#")[0])}
+            return [path] if self.name.casefold() in names else []
         if not page.is_web(url):
             return [] if re.match(r"[a-z]+:", url, re.IGNORECASE) else [url]
         try:

@@ -90,6 +90,7 @@ class Ranker:
     def __init__(self, archive: Archive, file: Path) -> None:
         self._archive = archive
         self._indexes = Indexes(file)
+        self.has_text = bool(archive.has_fulltext_index)
         self._words: dict[str, Counter[str]] = {}
         self._ends: dict[str, str] = {}
 
@@ -98,7 +99,7 @@ class Ranker:
 
     def best(self, query: str) -> Ranked:
         """The entries for any of the words of a query; where there is no full-text index, by their titles."""
-        if not self._archive.has_fulltext_index:
+        if not self.has_text:
             return Ranked(self.by_title(query, DEEP))
         try:
             found = self._by_text(query)
@@ -257,7 +258,11 @@ class Ranker:
 
 def title_of(entry: Entry, otherwise: str = "") -> str:
     """The title; for an entry whose title is its path `otherwise`, or else the words of the path."""
-    title, bare = " ".join(entry.title.split()), NAMESPACE.sub("", entry.path)
+    bare = NAMESPACE.sub("", entry.path)
+    try:
+        title = " ".join(entry.title.split())
+    except ValueError:  # damaged: no UTF-8
+        title = ""
     return title if title not in ("", entry.path, bare) else otherwise or bare.replace("_", " ").strip("/")
 
 
