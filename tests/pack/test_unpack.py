@@ -10,6 +10,7 @@ import platform
 import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ FILES = {
     f"wheels/{'long_name' * 14}-1.0-py3-none-any.whl": b"PK",
 }
 MODEL = "models/tiny.gguf"
+HERE = f"{platform.system()} {platform.machine()}".lower()
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @pytest.fixture
@@ -246,14 +249,21 @@ def test_another_format(number: object) -> None:
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({"python": "3.99", "system": ""}, "the pack is for Python 3.99 on "),
-        ({"python": "", "system": "plan9 mips"}, "the pack is for Python  on plan9 mips"),
+        (
+            {"python": "3.99", "system": ""},
+            f"the pack is for Python 3.99 on {HERE}, this is Python {PYTHON}: name the other one, "
+            "PYTHON=/path/to/python3.99 sh install.sh, or make a pack for this one (venus-edge pack --wheels --python)",
+        ),
+        (
+            {"python": "3.99", "system": "plan9 mips"},
+            f"the pack is for Python 3.99 on plan9 mips, this is {HERE}: make one for this machine "
+            "(venus-edge pack --wheels --platform)",
+        ),
     ],
 )
 def test_another_python_or_another_machine(packed: Packed, tmp_path: Path, facts: dict[str, str], said: str) -> None:
-    line = refused(packed(**facts), tmp_path / "home")
-    assert said in line
-    assert f"this is Python {sys.version_info[0]}.{sys.version_info[1]} on {platform.system().lower()}" in line
+    assert refused(packed(**facts), tmp_path / "home") == said
+    unpack.take(tmp_path / "kit", tmp_path / "home", lambda _: None, program=False)  # its files may be looked at
 
 
 def tar(path: Path, *members: tuple[str, bytes, bytes, str]) -> Path:
@@ -273,7 +283,12 @@ def tar(path: Path, *members: tuple[str, bytes, bytes, str]) -> Path:
         ([("models/a", tarfile.LNKTYPE, b"", "kit/manifest.json")], "no plain file"),
         ([("models/a", tarfile.CHRTYPE, b"", "")], "no plain file"),
         ([("models/a", tarfile.FIFOTYPE, b"", "")], "no plain file"),
-        ([("models", tarfile.DIRTYPE, b"", "")], "no plain file"),
+        ([("models", tarfile.DIRTYPE, b"", "")], "was not written by venus-edge pack"),
+        ([("models/a", tarfile.XHDTYPE, b"20 path=../../../evil", "")], "was not written by venus-edge pack"),
+        ([("models/a", tarfile.CONTTYPE, b"abc", "")], "no plain file"),
+        ([("models/a", tarfile.GNUTYPE_SPARSE, b"abc", "")], "no plain file"),
+        ([("models/a", tarfile.GNUTYPE_LONGLINK, b"abc", "")], "no plain file"),
+        ([("models/a", tarfile.GNUTYPE_LONGNAME, b"x" * 9_000, "")], "no plain file"),
         ([("../evil", tarfile.REGTYPE, b"abc", "")], "not in its manifest"),
         ([("/evil", tarfile.REGTYPE, b"abc", "")], "not in its manifest"),
         ([("models/b", tarfile.REGTYPE, b"abc", "")], "not in its manifest"),
@@ -343,7 +358,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_no_room_is_said_before_anything_is_written(packed: Packed, small_disk: Path) -> None:
     line = refused(packed(), small_disk / "home")
-    assert "GB are needed in" in line
+    assert line.startswith(f"69 MB are needed in {small_disk / 'home'}, 1 MB are free: ")
     assert contents(small_disk) == {}
 
 
@@ -354,7 +369,7 @@ def test_a_disk_that_fills_up_meanwhile(packed: Packed, small_disk: Path, monkey
 
 
 def test_no_room_for_the_pack_itself(parts: list[Part], small_disk: Path) -> None:
-    with pytest.raises(StorageError, match=r"the pack takes 0\.00 GB, 0\.00 GB are free"):
+    with pytest.raises(StorageError, match="the pack takes 69 MB, 1 MB are free"):
         make.write(parts, {}, small_disk / "kit.tar", lambda _: None)
     assert contents(small_disk) == {}
 
@@ -393,3 +408,75 @@ def test_memory_is_bounded_whatever_the_size(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8_000_000
+
+
+@pytest.mark.parametrize("name", [".DS_Store", "models/._tiny.gguf", "Thumbs.db", "wheels/desktop.ini"])
+def test_what_a_file_manager_leaves_in_a_folder_is_passed_over(packed: Packed, tmp_path: Path, name: str) -> None:
+    (packed() / name).write_bytes(b"x")
+    taken(tmp_path / "kit", tmp_path / "home")
+    assert len(contents(tmp_path / "home")) == len(FILES)
+
+
+def test_a_tar_that_was_compressed_or_put_together_again_by_hand(packed: Packed, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "again.tar", "w") as archive:
+        archive.add(packed(), "kit")
+    with tarfile.open(tmp_path / "kit.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "kit", "kit")
+    assert "unpack it (tar xf), and name the folder" in refused(tmp_path / "again.tar", tmp_path / "home")
+    assert "kit.tar.gz is compressed, a pack is not" in refused(tmp_path / "kit.tar.gz", tmp_path / "home")
+
+
+# -- installed --------------------------------------------------------------------------------------------------------
+
+
+def wheel(folder: Path, name: str, module: str, text: str) -> Part:
+    """A wheel of one module; the program's reports which it is and what it was asked."""
+    path, info = folder / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{module}/__init__.py", "")
+        archive.writestr(f"{module}/__main__.py", text)
+        needs = "Requires-Dist: llama-cpp-python\n" if module == "venus_edge" else ""
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    return Part(path, f"wheels/{path.name}")
+
+
+def installed(folder: Path, home: Path, word: str) -> list[str]:
+    """What the installation of a pack says whose program answers with this word."""
+    folder.mkdir()
+    program = wheel(folder, "venus_edge", "venus_edge", f"import os, sys\nprint({word!r}, *sys.argv[1:], os.getcwd())")
+    llama = wheel(folder, "llama_cpp_python", "llama_cpp", "")
+    make.write([program, llama], {"left_out": ["corpora/维基.zim"]}, folder / "kit", lambda _: None)
+    return unpacked(folder / "kit", home)
+
+
+def unpacked(pack: Path, home: Path) -> list[str]:
+    said: list[str] = []
+    assert unpack.unpack(pack, home, said.append) == 0
+    return said
+
+
+def test_the_program_runs_from_its_own_folder_alone_and_is_made_anew_for_other_wheels(tmp_path: Path) -> None:
+    home, elsewhere = tmp_path / "它的 'home'", tmp_path / "elsewhere"
+    (elsewhere / "venus_edge").mkdir(parents=True)
+    (elsewhere / "venus_edge" / "__main__.py").write_text("print('evil')")
+    (elsewhere / "json.py").write_text("print('evil')")
+
+    def answer() -> str:
+        lead = {**os.environ, "PYTHONPATH": str(elsewhere)}
+        command = [str(home / ("venus-edge.cmd" if os.name == "nt" else "venus-edge")), "灯塔 'x'"]
+        return subprocess.run(command, cwd=elsewhere, env=lead, capture_output=True, text=True, check=True).stdout
+
+    said = installed(tmp_path / "one", home, "one")
+    assert f"installing into {home / 'program'}, without a network ..." in said
+    lacking = home / "data" / "corpora" / "维基.zim"
+    assert f"missing: corpora/维基.zim, left out of the pack: copy it to {lacking}" in said
+    assert "missing: a model; the pack carries none (venus-edge pack --model NAME)" in said
+    assert answer() == f"one 灯塔 'x' {elsewhere}\n"
+    state = home / "program" / "installed"
+    assert f"the program is in {home / 'program'} already" in unpacked(tmp_path / "one" / "kit", home)
+    state.unlink()  # as after a kill while pip was at work
+    (home / "program" / "half").write_text("")
+    assert f"installing into {home / 'program'}, without a network ..." in installed(tmp_path / "two", home, "two")
+    assert (answer(), (home / "program" / "half").exists()) == (f"two 灯塔 'x' {elsewhere}\n", False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,10 +68,21 @@ def pack(
         )
     given = replace(given, corpus=tuple(dict.fromkeys(corpus)), dense=given.dense if dense or corpus else "")
     target = Target(python, platforms, source) if wheels else None
-    with tempfile.TemporaryDirectory(prefix="venus-pack-", dir=out.absolute().parent) as stage:
-        digest = _made(out, given, model, cache, target, not no_archives, Path(stage))
+    with _stage(out) as stage:
+        digest = _made(out, given, model, cache, target, not no_archives, stage)
     click.echo(f"manifest sha256 {digest}", err=True)
     click.echo(out)
+
+
+@contextmanager
+def _stage(out: Path) -> Iterator[Path]:
+    """A folder beside the pack for what is made on the way. Raises StorageError where nothing can be written."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="venus-pack-", dir=out.absolute().parent)
+    except OSError as error:
+        raise StorageError(f"{out} cannot be written ({error.strerror or error}): name another place") from error
+    with folder as stage:
+        yield Path(stage)
 
 
 @dataclass(slots=True)

@@ -8,5 +8,5 @@ for python in ${PYTHON:+"$PYTHON"} python@PYTHON@ python3 python; do
     exec "$python" -I "$here/unpack.py" "$@"
   fi
 done
-echo "Error: Python @PYTHON@ is needed and is not here; PYTHON=/path/to/python sh install.sh names one" >&2
+echo "Error: Python @PYTHON@@ANY@ is needed and is not here; PYTHON=/path/to/python sh install.sh names one" >&2
 exit 1

@@ -195,11 +195,10 @@ def _copy(part: Part, row: Mapping[str, Any], out: BinaryIO) -> None:
 
 
 def _check_space(out: Path, need: int) -> None:
-    free = shutil.disk_usage(out.absolute().parent).free
-    if need + unpack.SPARE > free:
-        raise StorageError(
-            f"the pack takes {need / 1e9:.2f} GB, {free / 1e9:.2f} GB are free in {out.absolute().parent}: name another"
-        )
+    place = out.absolute().parent
+    if need + unpack.SPARE > (free := shutil.disk_usage(place).free):
+        said, there = unpack.size_text(need + unpack.SPARE), unpack.size_text(free)
+        raise StorageError(f"the pack takes {said}, {there} are free in {place}: name another")
 
 
 def _clear(half: Path) -> None:

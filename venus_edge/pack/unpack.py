@@ -23,7 +23,7 @@ import unicodedata
 import venv
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -136,11 +136,13 @@ def check_machine(manifest: Manifest) -> None:
     """Raises Broken where the wheels are for another Python or another kind of machine."""
     here = f"{platform.system()} {platform.machine()}".lower()
     python = ".".join(map(str, sys.version_info[:2]))
-    if manifest.python not in ("", python) or manifest.system not in ("", here):
+    wanted = f"the pack is for Python {manifest.python or python} on {manifest.system or here}"
+    if manifest.system not in ("", here):
+        raise Broken(f"{wanted}, this is {here}: make one for this machine (venus-edge pack --wheels --platform)")
+    if manifest.python not in ("", python):
         raise Broken(
-            f"the pack is for Python {manifest.python} on {manifest.system}, this is Python {python} on {here}: "
-            "run install.sh with PYTHON=/path/to/another, or make a pack for this machine (venus-edge pack --python "
-            "--platform)"
+            f"{wanted}, this is Python {python}: name the other one, PYTHON=/path/to/python{manifest.python} sh "
+            "install.sh, or make a pack for this one (venus-edge pack --wheels --python)"
         )
 
 
@@ -152,31 +154,39 @@ Source = Iterator["tuple[File, BinaryIO]"]
 @contextmanager
 def opened(pack: Path) -> Iterator[tuple[Manifest, Source]]:
     """A pack's manifest, and its files in the pack's order, each to be read before the next. Raises Broken."""
-    if pack.is_dir():
-        manifest = read_manifest(_some(pack / MANIFEST))
-        _check_folder(pack, manifest)
-        yield manifest, _folder(pack, manifest)
-        return
+    with ExitStack() as stack:
+        with _readable(pack):
+            if pack.is_dir():
+                manifest = read_manifest(_some(pack / MANIFEST))
+                _check_folder(pack, manifest)
+                files = _folder(pack, manifest)
+            else:
+                manifest, files = _begun(stack.enter_context(pack.open("rb")), pack)
+        yield manifest, files
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
     try:
-        with pack.open("rb") as tar:
-            if tar.read(6).startswith(_COMPRESSED):
-                raise Broken(
-                    f"{pack} is compressed, a pack is not: unpack it with what made it, then name what was in it"
-                )
-            tar.seek(0)
-            top, first, size = _header(tar)
-            if first != MANIFEST or size > MOST_MANIFEST:
-                raise Broken(
-                    f"{pack} is not a pack: {MANIFEST} does not stand at its beginning; if it was put together again "
-                    f"by hand: tar xf {pack.name}, and name the folder"
-                )
-            manifest = read_manifest(_exactly(tar, size, MANIFEST))
-            _exactly(tar, -size % _BLOCK, MANIFEST)
-            yield manifest, _members(tar, top, manifest)
+        yield
     except OSError as error:
-        if error.filename not in (str(pack), pack):
-            raise
-        raise Broken(f"{pack} cannot be read: {error.strerror or error}") from error
+        raise Broken(f"{error.filename or path} cannot be read: {error.strerror or error}") from error
+
+
+def _begun(tar: BinaryIO, pack: Path) -> tuple[Manifest, Source]:
+    """The manifest, which stands at the beginning, and the files behind it."""
+    if tar.read(6).startswith(_COMPRESSED):
+        raise Broken(f"{pack} is compressed, a pack is not: unpack it with what made it, then name what was in it")
+    tar.seek(0)
+    top, first, size = _header(tar)
+    if first != MANIFEST or size > MOST_MANIFEST:
+        raise Broken(
+            f"{pack} is not a pack: {MANIFEST} does not stand at its beginning; if it was put together again by hand: "
+            "unpack it (tar xf), and name the folder of the pack"
+        )
+    manifest = read_manifest(_exactly(tar, size, MANIFEST))
+    _exactly(tar, -size % _BLOCK, MANIFEST)
+    return manifest, _members(tar, top, manifest)
 
 
 def _some(path: Path) -> bytes:
@@ -210,7 +220,9 @@ def _check_folder(pack: Path, manifest: Manifest) -> None:
 
 def _folder(pack: Path, manifest: Manifest) -> Source:
     for file in manifest.files:
-        with (pack / file.name).open("rb") as source:
+        with _readable(pack / file.name):
+            source = (pack / file.name).open("rb")
+        with source:
             yield file, source
 
 
@@ -227,7 +239,7 @@ def _members(tar: BinaryIO, top: str, manifest: Manifest) -> Source:
         end = tar.tell() + size + (-size % _BLOCK)
         yield file, tar
         tar.seek(end)
-    if tar.read(_BLOCK).strip(b"\0"):
+    if _read(tar, _BLOCK, "its end").strip(b"\0"):
         raise Broken("there is more in the pack than its manifest lists")
 
 
@@ -237,6 +249,8 @@ def _header(tar: BinaryIO) -> tuple[str, str, int]:
     if member.type == tarfile.GNUTYPE_LONGNAME and member.size <= _BLOCK:  # the name of the next, over 100 bytes
         long = _exactly(tar, _BLOCK, "a name").rstrip(b"\0").decode("utf-8", "replace")
         member = _block(tar)
+    if member.type in (tarfile.DIRTYPE, tarfile.XHDTYPE, tarfile.XGLTYPE):
+        raise Broken("the .tar was not written by venus-edge pack: unpack it (tar xf), and name the folder of the pack")
     if member.type != tarfile.REGTYPE:
         raise Broken(
             f"{member.name[:120]!r} is no plain file: a pack has no links and no devices; nothing of it is taken"
@@ -247,16 +261,24 @@ def _header(tar: BinaryIO) -> tuple[str, str, int]:
 
 def _block(tar: BinaryIO) -> tarfile.TarInfo:
     try:
-        return tarfile.TarInfo.frombuf(tar.read(_BLOCK), "utf-8", "strict")
+        return tarfile.TarInfo.frombuf(_read(tar, _BLOCK, "a name"), "utf-8", "strict")
     except (tarfile.HeaderError, UnicodeDecodeError) as error:
         raise Broken("the pack ends early or is no .tar of this program's: copy it again") from error
 
 
 def _exactly(source: BinaryIO, size: int, name: str) -> bytes:
-    data = source.read(size)
+    data = _read(source, size, name)
     if len(data) != size:
         raise Broken(f"the pack ends early, in {name}: copy it again")
     return data
+
+
+def _read(source: BinaryIO, size: int, name: str) -> bytes:
+    """What a disk that is going bad, or was pulled out, gives no more is said of the pack, not of the target."""
+    try:
+        return source.read(size)
+    except OSError as error:
+        raise Broken(f"{name} cannot be read from the pack ({error.strerror or error}): copy the pack again") from error
 
 
 # -- taking it in -----------------------------------------------------------------------------------------------------
@@ -314,7 +336,7 @@ def _copy(source: BinaryIO, file: File, target: Path, home: Path, say: Callable[
     partial.unlink(missing_ok=True)
     with partial.open("xb") as out:
         while left:
-            chunk = source.read(min(_CHUNK, left))
+            chunk = _read(source, min(_CHUNK, left), file.name)
             if not chunk:
                 raise Broken(f"the pack ends early, in {file.name}: copy it again; what came whole stays")
             digest.update(chunk)
@@ -331,11 +353,15 @@ def _copy(source: BinaryIO, file: File, target: Path, home: Path, say: Callable[
 
 
 def _check_space(home: Path, need: int) -> None:
-    free = shutil.disk_usage(home).free
-    if need + SPARE > free:
+    if need + SPARE > (free := shutil.disk_usage(home).free):
         raise Broken(
-            f"{need / 1e9:.2f} GB are needed in {home}, {free / 1e9:.2f} GB are free: make room or name another folder"
+            f"{size_text(need + SPARE)} are needed in {home}, {size_text(free)} are free: make room, or name another"
         )
+
+
+def size_text(size: int) -> str:
+    """Bytes as a person counts them."""
+    return f"{size / 1e9:,.2f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"
 
 
 @contextmanager
@@ -346,6 +372,8 @@ def _full(home: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise Broken(f"the disk of {home} is full: make room, then run it again to go on") from error
+        if error.errno == errno.EFBIG:
+            raise Broken(f"the disk of {home} takes no file of that size: name a folder on another disk") from error
         raise Broken(f"{error.filename or home}: {error.strerror or error}: name a folder of your own") from error
 
 
@@ -359,7 +387,8 @@ def install(home: Path, manifest: Manifest, say: Callable[[str], None]) -> Path:
     _try_out(python, bool(manifest.wheels))
     command = home / ("venus-edge.cmd" if os.name == "nt" else "venus-edge")
     command.write_text(_command(home, python), encoding="utf-8")
-    command.chmod(0o755)
+    with suppress(PermissionError):  # of FAT, where every file may be run or none
+        command.chmod(0o755)
     return command
 
 
@@ -402,13 +431,16 @@ def _pip(python: Path, home: Path, manifest: Manifest) -> None:
     if own is None:
         raise Broken("the pack has wheels, but none of venus-edge: make it again with venus-edge pack --wheels")
     command = [str(python), "-I", "-m", "pip", "install", "--no-index", "--no-cache-dir"]
+    extras = f"[{','.join(manifest.extras)}]" if manifest.extras else ""
     quiet = ["--disable-pip-version-check", "--no-input", "--quiet"]
     done = subprocess.run(
-        [*command, *quiet, "--find-links", str(home / "wheels"), f"{own}[{','.join(manifest.extras)}]"],
+        [*command, *quiet, "--find-links", str(home / "wheels"), f"{own}{extras}"],
         env=bare(os.environ), capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
-        raise Broken(f"pip cannot install from {home / 'wheels'}: {_last(done.stderr)}")
+        log = home / "install.log"
+        log.write_text(f"{done.stdout}{done.stderr}", encoding="utf-8")
+        raise Broken(f"pip cannot install from {home / 'wheels'}: {_last(done.stderr)}; all that it said: {log}")
 
 
 def bare(environment: Mapping[str, str]) -> dict[str, str]:
@@ -448,7 +480,8 @@ def _try_out(python: Path, packed: bool) -> None:
 def _last(text: str) -> str:
     """What pip or Python says is wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["it says nothing"]
-    return next((line for line in reversed(lines) if line.startswith(("ERROR: No ", "ERROR: Could"))), lines[-1])[:300]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    return (errors or lines)[-1][:300]
 
 
 def _command(home: Path, python: Path) -> str:
