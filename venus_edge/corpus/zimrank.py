@@ -2,8 +2,9 @@
 
 In: an open archive and a query. Out: paths, best first. The rarest words are asked for alone and in pairs; what any of
 them finds is fused by reciprocal rank, weighted by how rare the words are, and the best of that are ranked again by
-BM25 over their texts, the title weighing more; an entry that is called as the query is comes first. Without a full-text
-index titles are searched word by word, in the archive's index of them or, where it has none, one after the other.
+BM25 over their texts, the title weighing more. First come an entry that is called as the query is, and those that have
+all of its words. Without a full-text index titles are searched word by word, in the archive's index of them or, where
+it has none, one after the other.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class Ranker:
 
     def by_title(self, query: str, limit: int) -> list[str]:
         """The entries whose titles, or those of redirects to them, have most of the words."""
-        words = _asked(query)
+        words = _pieces(_whole(query))
         found: list[str] = []
         if self._archive.has_title_index or self._archive.entry_count > _MOST_TITLES:
             with suppress(IndexDamagedError):
@@ -194,18 +195,21 @@ class Ranker:
     # -- the full text
 
     def _by_text(self, query: str) -> list[str]:
-        """Raises IndexDamagedError."""
-        words = _asked(query)
+        """Those with all of the words first. Raises IndexDamagedError."""
+        whole = _whole(query)
+        words = _pieces(whole)
         found = dict(zip(words, self._indexes.ask(words, limit=DEEP).text, strict=True))
         total = self._archive.entry_count
         weights = {word: _weight(matches, total) for word, (matches, _) in found.items()}
         rarest = sorted((word for word in words if weights[word] > 0), key=lambda word: -weights[word])[:WORDS]
         together = [*combinations(rarest, 2), *([tuple(rarest)] if len(rarest) > 2 else [])]
-        answers = self._indexes.ask([" ".join(each) for each in together], limit=DEEP).text
+        *answers, (_, every) = self._indexes.ask([" ".join(each) for each in (*together, whole)], limit=DEEP).text
         rankings: list[tuple[tuple[str, ...], list[str]]] = [((word,), found[word][1]) for word in rarest]
         rankings += [(each, paths) for each, (_, paths) in zip(together, answers, strict=True)]
         fused = self._fused(rankings, weights)
-        return self._ranked_again(query, sorted(fused, key=lambda path: -fused[path]), weights)
+        ranked = self._ranked_again(query, sorted(fused, key=lambda path: -fused[path]), weights)
+        have_all = {self._end(path) for path in every}
+        return sorted(ranked, key=lambda path: path not in have_all)
 
     def _fused(
         self, rankings: Iterable[tuple[tuple[str, ...], list[str]]], weights: dict[str, float]
@@ -266,11 +270,16 @@ def title_of(entry: Entry, otherwise: str = "") -> str:
     return title if title not in ("", entry.path, bare) else otherwise or bare.replace("_", " ").strip("/")
 
 
-def _asked(query: str) -> list[str]:
-    """The words of a query, without stopwords and marks; runs of unspaced writing whole and in pieces."""
+def _whole(query: str) -> list[str]:
+    """The words of a query, without stopwords and marks; a run of unspaced writing is one."""
     units = [part for unit in terms.units(query[:2_000]) for part in re.split(r"[^\w]+", unit) if part]
-    units = [piece for unit in units for piece in ((unit, *terms.pieces(unit)) if terms.is_unspaced(unit) else (unit,))]
     return [u for u in dict.fromkeys(units) if u not in terms.STOPWORDS] or list(dict.fromkeys(units))
+
+
+def _pieces(words: Iterable[str]) -> list[str]:
+    """The words, and the pieces of those that are runs of unspaced writing."""
+    found = (each for word in words for each in (word, *(terms.pieces(word) if terms.is_unspaced(word) else ())))
+    return list(dict.fromkeys(found))
 
 
 def _written(word: str) -> list[str]:
