@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
+
+for ending in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"):  # ignored in all that a background job or nohup starts
+    known = getattr(signal, ending, None)
+    if known is not None and signal.getsignal(known) is signal.SIG_IGN:
+        signal.signal(known, signal.default_int_handler if ending == "SIGINT" else signal.SIG_DFL)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

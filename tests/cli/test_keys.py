@@ -26,13 +26,11 @@ fcntl = pytest.importorskip("fcntl")
 
 # A run of the command line whose model is a script that never comes to an end by itself: a slow one.
 SLOW = """
-import itertools, random, signal, sys, time
+import itertools, random, sys, time
 from venus_edge import model
 from venus_edge.cli import cli
 from venus_edge.engine.scripted import ScriptedEngine
 
-for ending in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
-    signal.signal(ending, signal.SIG_DFL)  # whatever started the tests ignores them, as nohup does
 ASKS = b"provide the entire final answer"
 pick = random.Random(7)
 search = '想\\n</think>\\n\\n<tool_call>\\n{{"name": "search", "arguments": {{"query": ["{}"]}}}}\\n</tool_call>'
