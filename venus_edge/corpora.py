@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from venus_edge.corpus.ledger import SourceRow
     from venus_edge.corpus.page import Extract
     from venus_edge.corpus.store import Writer
+    from venus_edge.corpus.zim import Zim
 
 Note = Callable[[str], None]
 
@@ -282,7 +283,6 @@ def rm(name: str, settings: Settings) -> None:
 def check(name: str, settings: Settings) -> list[str]:
     """What is wrong with a corpus and its archives, one line each."""
     from venus_edge.corpus import store
-    from venus_edge.corpus.zim import Zim
 
     path = there(name, settings)
     try:
@@ -292,10 +292,10 @@ def check(name: str, settings: Settings) -> list[str]:
         return [str(error).replace(store.BUILD, f"venus-edge corpus rebuild {name}")]
     wrong = []
     for source in sources:
-        if source.kind not in ("zim", "zim-index"):
+        if source.kind not in ("zim", "zim-index") or not source.place:  # indexed elsewhere
             continue
         try:
-            if not Zim(place_of(source, path), _extractor(), source.name).is_sound():
+            if not _archive(source, path).is_sound():
                 wrong.append(f"{source.place}: the archive is damaged (its checksum is wrong); fetch it again")
         except CorpusError as error:
             wrong.append(str(error))
@@ -570,15 +570,32 @@ def opened(file: Path, settings: Settings, note: Note, check: bool = True) -> Op
         return archive
     corpus = meaning.corpus(file, settings, note, check)
     archives: list[Zim] = []
+    wrong: list[CorpusError] = []
     for source in _sources(file):
         if source.kind == "zim":
             try:
-                archives.append(Zim(place_of(source, file), _extractor(), source.name))
+                archives.append(_archive(source, file))
             except CorpusError as error:
-                note(f"{error}: put it there, and it is read" if not place_of(source, file).is_file() else str(error))
-    for each in archives:
-        if each.note:
-            note(each.note)
+                wrong.append(error)
+    has_documents = bool(corpus.info().documents)
+    if wrong and not archives and not has_documents:
+        corpus.close()
+        raise wrong[0]
+    for each in wrong:
+        note(str(each))
+    for archive in archives:
+        if archive.note:
+            note(archive.note)
     if not archives:
         return corpus
-    return Joined([*([corpus] if corpus.info().documents else []), *archives])
+    return Joined([*([corpus] if has_documents else []), *archives])
+
+
+def _archive(source: SourceRow, file: Path) -> Zim:
+    """An archive that a corpus file reads in place. Raises CorpusError."""
+    from venus_edge.corpus.zim import Zim
+
+    place = place_of(source, file)
+    if not place.is_file():
+        raise CorpusError(f"corpus {file.stem} reads {place} in place, which is not there: copy it there")
+    return Zim(place, _extractor(), source.name)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from venus_edge import demo, registry
+from tests.support import bert
+from venus_edge import config, demo, registry, world
 from venus_edge.cli.app import cli
 from venus_edge.errors import UsageError
 from venus_edge.pack import wheels
@@ -44,8 +46,7 @@ def test_model_corpus_and_cache_arrive_and_answer(
     packed = run("pack", kit, "--model", model, "--corpus", notes, "--corpus", demo.CORPUS, "--cache")
     assert (packed.exit_code, packed.stdout) == (0, f"{kit}\n"), packed.output
     assert run("unpack", kit, home, "--files-only").exit_code == 0
-    for name in ("CONFIG", "DATA", "CACHE"):
-        monkeypatch.setenv(f"VENUS_{name}_DIR", str(home / name.lower()))
+    at(home, monkeypatch)
     shutil.rmtree(notes)
     model.unlink()
     answered = run("run", demo.questions()[0].text)
@@ -63,10 +64,107 @@ def test_a_corpus_in_a_pack_does_not_say_from_where_it_was_read(tmp_path: Path, 
     assert str(tmp_path).encode() not in index.read_bytes()
 
 
+def at(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on the program is the one that was unpacked."""
+    for name in ("CONFIG", "DATA", "CACHE"):
+        monkeypatch.setenv(f"VENUS_{name}_DIR", str(home / name.lower()))
+
+
+@pytest.fixture
+def wiki(tmp_path: Path, notes: Path) -> Path:
+    """An archive that the corpora `wiki` and `维基` read in place, the first beside notes of one's own."""
+    pytest.importorskip("libzim.writer")
+    from tests.corpus.test_zim import archive
+
+    file = archive(tmp_path / "lights.zim", True)
+    assert run("corpus", "create", "wiki", file, notes).exit_code == 0
+    assert run("corpus", "create", "维基", file).exit_code == 0
+    return file
+
+
+QUERIES = (("wiki", "Kereon lighthouse", "zim:lights/A/Kereon"), ("wiki", "高53米", "https://例子.example/灯塔"))
+
+
+def test_an_archive_that_corpora_read_in_place_goes_along_once(
+    tmp_path: Path, notes: Path, wiki: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other" / "lights.zim"
+    other.parent.mkdir()
+    shutil.copy(wiki, other)
+    named = ["--corpus", "wiki", "--corpus", "维基", "--corpus", other]
+    packed = run("pack", tmp_path / "kit", *named)
+    size = f"{wiki.stat().st_size:,} bytes"
+    assert (
+        f"lights.zim, which corpus wiki reads in place, goes in (--no-archives: it does not): {size}" in packed.stderr
+    )
+    assert sorted(path.name for path in (tmp_path / "kit" / "corpora").iterdir()) == [
+        "lights-2.zim", "lights.zim", "wiki.sqlite", "维基.sqlite",
+    ]  # fmt: skip
+    assert run("unpack", tmp_path / "kit", tmp_path / "home", "--files-only").exit_code == 0
+    shutil.rmtree(notes)
+    for path in (wiki, other):
+        path.unlink()
+    at(tmp_path / "home", monkeypatch)
+    for name, query, url in (*QUERIES, ("维基", "Kereon lighthouse", "zim:lights/A/Kereon")):
+        assert url in run("corpus", "search", name, query).stdout
+        assert run("corpus", "show", name, url).exit_code == 0
+    assert run("corpus", "check", "wiki").stdout == "wiki is sound\n"
+    assert "lights-2.zim" in run("config", "show").stdout
+
+
+def test_an_archive_that_is_left_out_is_named_and_found_once_it_is_put_there(
+    tmp_path: Path, wiki: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = run("pack", tmp_path / "kit.tar", "--corpus", "wiki", "--no-archives")
+    size = f"{wiki.stat().st_size:,} bytes"
+    line = (
+        f"lights.zim, which corpus wiki reads in place, stays out; its place there is data/corpora/lights.zim: {size}"
+    )
+    assert line in packed.stderr
+    assert run("unpack", tmp_path / "kit.tar", tmp_path / "home", "--files-only").exit_code == 0
+    at(tmp_path / "home", monkeypatch)
+    place = tmp_path / "home" / "data" / "corpora" / "lights.zim"
+    found = run("corpus", "search", "wiki", "高53米")
+    assert (found.exit_code, QUERIES[1][2] in found.stdout) == (0, True)
+    assert f"corpus wiki reads {place} in place, which is not there: copy it there" in found.stderr
+    shutil.move(wiki, place)
+    assert QUERIES[0][2] in run("corpus", "search", "wiki", QUERIES[0][1]).stdout
+
+
+def test_a_corpus_whose_archive_is_gone_is_not_packed(tmp_path: Path, wiki: Path) -> None:
+    wiki.unlink()
+    packed = run("pack", tmp_path / "kit", "--corpus", "维基")
+    line = f"Error: corpus 维基 reads {wiki}, which is not there: put it back, or remove it: venus-edge corpus remove "
+    assert (packed.exit_code, packed.stderr.startswith(line)) == (1, True)
+    assert not (tmp_path / "kit").exists()
+    searched = run("corpus", "search", "维基", "灯塔")
+    assert searched.stderr == f"Error: corpus 维基 reads {wiki} in place, which is not there: copy it there\n"
+
+
+def test_an_embedding_model_goes_along_and_a_corpus_is_found_by_meaning_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bert.by_hand(tmp_path / "By_hand.gguf", [("lighthouse", "pharos", "灯"), ("bread", "loaf")])
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "a.txt").write_text("lighthouse")
+    (tmp_path / "words" / "b.txt").write_text("bread")
+    assert run("corpus", "create", "words", tmp_path / "words").exit_code == 0
+    packed = run("pack", tmp_path / "kit", "--corpus", "words", "--dense", tmp_path / "By_hand.gguf")
+    assert packed.exit_code == 0, packed.output
+    without = run("pack", tmp_path / "kit2", "--corpus", "words")
+    assert "corpus words: its vectors go in, the embedding model" in without.stderr
+    (tmp_path / "By_hand.gguf").unlink()
+    assert run("unpack", tmp_path / "kit", tmp_path / "home", "--files-only").exit_code == 0
+    at(tmp_path / "home", monkeypatch)
+    assert 'dense = "by_hand"' in (tmp_path / "home" / "config" / "config.toml").read_text()
+    with closing(world.open_corpus(Path("words"), config.settings({}), lambda _: None)) as corpus:
+        assert [hit.snippet for hit in corpus.search("pharos 灯").hits] == ["lighthouse"]
+
+
 def test_no_secret_and_nothing_of_this_machine_goes_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = Directories.from_environment().config
-    config.mkdir(parents=True)
-    (config / "config.toml").write_text(
+    folder = Directories.from_environment().config
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(
         'serper_key = "sk-secret"\nengine = "http://me:pass@10.0.0.1:1"\nproxy = "http://me:pass@p:1"\n'
         'threads = 7\nresults = 5\nlanguage = "zh-CN"\nallow_hosts = ["wiki.lan"]\n'
     )
