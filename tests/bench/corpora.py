@@ -63,7 +63,7 @@ def killed(home: Path, source: Path, seconds: float, kills: int) -> int:
             child.wait()
             done += 1
             path = home / "corpora" / "bench.sqlite"
-            if path.exists() and path.stat().st_size > 4_096:  # less: ended before its tables were made
+            if path.exists() and path.stat().st_size > 8_192:  # less: ended before its tables were made
                 store.check(path)
     return done
 

@@ -208,7 +208,7 @@ def test_killed_at_random_moments_it_is_sound_and_holds_everything_once(chosen: 
                 child.wait(drawn.uniform(0.0, 0.4))
             except subprocess.TimeoutExpired:
                 child.kill()
-        if path.exists() and path.stat().st_size > 4_096:  # less: ended before its tables were made
+        if path.exists() and path.stat().st_size > 8_192:  # less: ended before its tables were made
             store.check(path)
     corpora.create("rows", [str(rows)], chosen)
     with Corpus(path) as corpus:
@@ -320,10 +320,10 @@ def test_ended_before_its_tables_were_made_or_within_a_checkpoint_it_goes_on(cho
         db.execute("INSERT INTO meta VALUES ('padding', ?)", ("x" * 2_000_000,))
         log, whole = path.with_name(path.name + "-wal").read_bytes(), path.read_bytes()
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        header = path.read_bytes()[:4096]
+        header = path.read_bytes()[:8192]
     db.close()
     path.with_name(path.name + "-wal").write_bytes(log)
-    path.write_bytes(header + whole[4096:])  # its first page is written, the others are still in the log
+    path.write_bytes(header + whole[8192:])  # its first page is written, the others are still in the log
     store.check(path)
     assert corpora.update("docs", chosen) == Report(unchanged=2, documents=2)
     assert list(path.parent.glob("*.old*")) == []

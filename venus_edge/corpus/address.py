@@ -20,6 +20,10 @@ _WRAPPED = " \t\r\n<>\"'`“”‘’«»"
 _MARKS_AFTER = ".,;:!?)]}。，；：！？）】》」"
 _INDEX = re.compile(r"/(?:index|default)\.(?:html?|php|asp)$")
 _UNSENDABLE = re.compile("[\ud800-\udfff\x00-\x1f\x7f]")
+_SLASHES = re.compile(r"/{2,}")
+_PORT = re.compile(r":\d*$")
+_ENDING = re.compile(r"\.(?:html?|md|txt|php|aspx?|pdf)$")
+_BETWEEN_WORDS = re.compile(r"[-_+/.=&?%]+")
 
 
 def of_file(corpus: str, parts: Sequence[str]) -> str:
@@ -49,7 +53,7 @@ def key(url: str) -> str:
         return "file:" + _plain(path).rstrip("/")
     match = _WEB.match(url)
     authority, path, query = match.groups() if match else ("", "", "")
-    path = re.sub(r"/{2,}", "/", _plain(path))
+    path = _SLASHES.sub("/", _plain(path))
     path = _INDEX.sub("", path).rstrip("/").replace(" ", "_")
     return _host_of(authority) + path + _plain(query or "").replace("+", " ").removesuffix("?")
 
@@ -64,17 +68,20 @@ def words(url: str) -> str:
     """What an address says in words: its path, then its host without the ending, for looking up what was meant."""
     bare = _ZIM.sub("", _FILE.sub("", key(url)))
     path = bare.partition("/")[2] or bare
-    return re.sub(r"[-_+/.=&?%]+", " ", re.sub(r"\.(?:html?|md|txt|php|aspx?|pdf)$", "", path)).strip()
+    return _BETWEEN_WORDS.sub(" ", _ENDING.sub("", path)).strip()
 
 
 def _plain(text: str) -> str:
     """Without percent escapes, its characters composed."""
+    if text.isascii() and text.isprintable() and "%" not in text:
+        return text
     return unicodedata.normalize("NFC", _UNSENDABLE.sub("", unquote(text, errors="replace")))
 
 
+@lru_cache(maxsize=1024)  # many documents are of one host
 def _host_of(authority: str) -> str:
     name = _UNSENDABLE.sub("", unquote(authority.rpartition("@")[2], errors="replace"))
-    name = re.sub(r":\d*$", "", name).rstrip(".").casefold().removeprefix("www.")
+    name = _PORT.sub("", name).rstrip(".").casefold().removeprefix("www.")
     if "xn--" in name:
         try:
             return name.encode("ascii").decode("idna")

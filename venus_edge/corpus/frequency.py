@@ -12,7 +12,8 @@ import sqlite3
 from collections.abc import Sequence
 
 BUDGET = 80_000  # passages that are ranked for one query: each takes a microsecond
-LEAST = 3  # words that are looked for whatever they cost
+LEAST = 3  # words that are looked for whatever they cost, of those that are there
+MOST = 160
 _MOST_KNOWN = 50_000  # words that are kept in mind
 
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
@@ -27,20 +28,21 @@ class Frequencies:
         self._last = -1
 
     def rarest(self, db: sqlite3.Connection, expressions: Sequence[str]) -> tuple[str, ...]:
-        """Those that are worth their time, in the order they came in."""
+        """Those that are worth their time, in the order they came in; at most `MOST`."""
         last = db.execute("SELECT ifnull(max(id), 0) FROM passage").fetchone()[0]
-        if last * len(expressions) <= self._budget or len(expressions) <= LEAST:
+        if len(expressions) <= MOST and (last * len(expressions) <= self._budget or len(expressions) <= LEAST):
             return tuple(expressions)
         if last != self._last or len(self._known) > _MOST_KNOWN:
             self._known, self._last = {}, last
+        counts = sorted((self._count(db, e), n, e) for n, e in enumerate(expressions))
         kept: set[str] = set()
         spent = 0
-        for count, _, expression in sorted((self._count(db, e), n, e) for n, e in enumerate(expressions)):
+        for count, _, expression in [found for found in counts if found[0]][:MOST]:
             spent += count
             if spent > self._budget and len(kept) >= LEAST:
                 break
             kept.add(expression)
-        return tuple(expression for expression in expressions if expression in kept)
+        return tuple(expression for expression in expressions if expression in kept) or tuple(expressions[:1])
 
     def _count(self, db: sqlite3.Connection, expression: str) -> int:
         known = self._known.get(expression)

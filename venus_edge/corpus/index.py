@@ -35,10 +35,22 @@ NEAREST = 5  # pages offered for an unknown address
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What a corpus holds."""
+    """What a corpus holds; `vectors` of passages by the embedding model that is called `embedder`, "" for none."""
 
     documents: int
     passages: int
+    vectors: int = 0
+    embedder: str = ""
+
+    def embedded(self) -> str:
+        """How far the passages have vectors, in words; "" for not at all."""
+        far = f"{self.vectors:,} of {self.passages:,} passages embedded by {called(self.embedder)}"
+        return far if self.embedder else ""
+
+
+def called(embedder: str) -> str:
+    """An embedding model as it calls itself, without the numbers that tell it from others of that name."""
+    return embedder.rsplit(" ", 2)[0]
 
 
 class Corpus:
@@ -91,7 +103,15 @@ class Corpus:
     def info(self) -> Info:
         with self._reader() as db:
             counts = db.execute("SELECT (SELECT count(*) FROM document), (SELECT count(*) FROM passage)").fetchone()
-        return Info(*counts)
+            made_by = db.execute("SELECT value FROM meta WHERE name = 'embedder'").fetchone()
+            vectors = db.execute("SELECT count(*) FROM vector").fetchone()[0] if made_by else 0
+        return Info(counts[0], counts[1], vectors, made_by[0] if made_by else "")
+
+    def embedder(self) -> str:
+        """The name of the embedding model of its vectors, "" for none."""
+        with self._reader() as db:
+            row = db.execute("SELECT value FROM meta WHERE name = 'embedder'").fetchone()
+        return str(row[0]) if row else ""
 
     # -- search
 
@@ -102,7 +122,7 @@ class Corpus:
         if asked is None:
             return Found(query, failure=Failure(Trouble.BAD_QUERY, "It has no word to search for."))
         with self._reader() as db:
-            near = self._nearest.near(db, asked.text, NEAR) if self._nearest and not asked.fallback else ()
+            near = self._nearest.near(db, asked.text, NEAR) if self._nearest and not asked.exact else ()
             best = self._ranking.best(db, asked, max(limit, 1), near, copies)
             hits = tuple(_hit(db, passage, asked.words) for passage in best)
         return Found(query, hits, None if hits else Failure(Trouble.EMPTY, "No document has any of these words."))

@@ -12,12 +12,24 @@ from dataclasses import dataclass
 
 from venus_edge import terms
 
-LONGEST = 2_000  # characters that are looked at
-MOST_UNITS = 40  # words and phrases; FTS5 takes 256 levels of an expression
+LONGEST = 20_000  # characters that are looked at; ranking takes the rarest words of those that there are
+MOST_UNITS = 40  # words and phrases that a strict tier asks for
+MOST_WORDS = 160  # of a phrase that is looked for as a whole
+_MOST_SPLIT = 10  # words whose parts are looked for where nothing else is found
 
 _SURROGATE = re.compile("[\ud800-\udfff]")  # the half of a character, which SQLite cannot be given
-_QUOTED = re.compile(r'"([^"]*)"|“([^”]*)”|„([^“”]*)[“”]')
-_SITE = re.compile(r"(?<![^\s(\"-])(-?)site:\s*(?:https?://)?([^\s/\"()]+)(?:/\S*)?", re.IGNORECASE)
+_QUOTED = re.compile(
+    r'"([^"]*)"|“([^”]*)”|„([^“”]*)[“”]|＂([^＂]*)＂|「([^「」]*)」|『([^『』]*)』|《([^《》]*)》|〈([^〈〉]*)〉'
+    r"|«([^«»]*)»|‹([^‹›]*)›|(?<!\w)‘([^‘]*?)’(?!\w)"
+)
+_QUOTES = re.compile('["“”„＂「」『』《》〈〉«»‹›]')
+_ENDS = rf"\s/\"()，。、；！？“”{terms.UNSPACED}"  # of a host; writing without spaces may follow one at once
+_SITE = re.compile(
+    rf"(?<![a-z0-9_.])(-?)site[:：](?:\s*(?:https?://)?([^{_ENDS}]+\.[^{_ENDS}]*[^.{_ENDS}])|([^\s/\"()]+))(?:/[^\s\"()]*)?",
+    re.IGNORECASE,
+)
+_GLUED = re.compile(r"[0-9]+|[^\W\d_]+")
+_SPELT = (("ae", "a"), ("oe", "o"), ("ue", "u"))  # how the umlauts are written where a keyboard has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +50,36 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`tiers` go from strict to loose; `fallback` is for where they find nothing. `words` are the stemmed words, for
-    snippets; `site` is a host without www, "" for any; `text` is the query without it and without quotes."""
+    """`tiers` go from strict to loose; each of `fallback` is for where nothing was found before. `words` are the
+    stemmed words, for snippets; `site` is a host without www, "" for any; `text` is the query without it and without
+    quotes; `exact`: something stands in quotes."""
 
     tiers: tuple[Tier, ...]
-    fallback: Tier | None
+    fallback: tuple[Tier, ...]
     words: frozenset[str]
     site: str = ""
     text: str = ""
+    exact: bool = False
 
 
 def parse(text: str) -> Query | None:
-    """What `text` asks for."""
-    text = _SURROGATE.sub(" ", text[:LONGEST])
-    sites = [match[2] for match in _SITE.finditer(text) if not match[1]]
-    text = _SITE.sub(" ", text)
+    """What `text` asks for. Several sites are no filter; what stands where a site would is looked for if nothing else
+    is."""
+    whole = _SURROGATE.sub(" ", text[:LONGEST])
+    sites = list(dict.fromkeys(_host(match[2] or match[3]) for match in _SITE.finditer(whole) if not match[1]))
+    text = _SITE.sub(" ", whole)
+    if sites and "." not in sites[0] and not terms.words(text):
+        text, sites = whole, []
     phrases = [_Phrase.of(_quote(match)) for match in _QUOTED.finditer(text)]
     phrases = [phrase for phrase in phrases if phrase.words][:MOST_UNITS]
-    plain = [_Phrase.of(unit) for unit in _content(terms.units(_QUOTED.sub(" ", text)))][:MOST_UNITS]
+    plain = [_Phrase.of(unit) for unit in _content(terms.units(_QUOTED.sub(" ", text)))]
     if not phrases and not plain:
         return None
     words = frozenset(terms.stem(word) for phrase in (*phrases, *plain) for word in phrase.words)
-    tiers, fallback = _tiers(phrases, plain)
-    return Query(tiers, fallback, words, _host(sites[0]) if sites else "", re.sub('["“”„]', " ", text).strip())
+    site = sites[0] if len(sites) == 1 else ""
+    return Query(
+        _tiers(phrases, plain), _fallback(phrases, plain), words, site, _QUOTES.sub(" ", text).strip(), bool(phrases)
+    )
 
 
 def phrases(text: str) -> list[str]:
@@ -71,7 +90,8 @@ def phrases(text: str) -> list[str]:
 
 def words_query(text: str) -> str:
     """An expression for any of the words of `text`, "" if it has none."""
-    return " OR ".join(_any([_Phrase.of(unit) for unit in _content(terms.units(text[:LONGEST]))[:MOST_UNITS]]))
+    units = _content(terms.units(_SURROGATE.sub(" ", text[:LONGEST])))[:MOST_UNITS]
+    return " OR ".join(_any([_Phrase.of(unit) for unit in units])[: 4 * MOST_UNITS])
 
 
 def _quote(match: re.Match[str]) -> str:
@@ -97,15 +117,21 @@ class _Phrase:
 
     words: tuple[str, ...]
     symbol: str = ""
+    is_unit: bool = False  # without white space in it
 
     @classmethod
     def of(cls, text: str) -> _Phrase:
         units = terms.units(text)
-        return cls(tuple(terms.words(text)), terms.symbol_name(units[0]) if len(units) == 1 else "")
+        symbol = terms.symbol_name(units[0]) if len(units) == 1 else ""
+        return cls(tuple(terms.words(text)), symbol, len(units) == 1)
 
     @property
     def is_name(self) -> bool:
         return any(word.isnumeric() or terms.is_unspaced(word) for word in self.words) or bool(self.symbol)
+
+    @property
+    def has_number(self) -> bool:
+        return any(character.isdigit() for word in self.words for character in word)
 
     @property
     def whole(self) -> str:
@@ -124,6 +150,23 @@ class _Phrase:
         words = [w for w in dict.fromkeys(self.words) if w not in terms.STOPWORDS] or list(self.words)
         return [_quoted([word]) + (" *" if _is_single(word) else "") for word in words]
 
+    @property
+    def spelt(self) -> list[str]:
+        """A unit as it is written elsewhere: COVID19 in two words, COVID-19 and Wi-Fi in one."""
+        if not self.is_unit or any(terms.is_unspaced(word) for word in self.words):
+            return []
+        if len(self.words) > 1:
+            return [_quoted(["".join(self.words)])]
+        parts = _GLUED.findall(self.words[0])
+        return [_quoted(parts)] if len(parts) > 1 and "".join(parts) == self.words[0] else []
+
+    @property
+    def split(self) -> list[str]:
+        """Words in two at every place, and without the vowels that stand for umlauts."""
+        words = [word for word in self.words if 4 <= len(word) <= 30 and not terms.is_unspaced(word)]
+        halves = [_quoted([word[:n], word[n:]]) for word in words for n in range(1, len(word))]
+        return halves + [_quoted([word.replace(two, one)]) for word in words for two, one in _SPELT if two in word]
+
 
 def _is_single(word: str) -> bool:
     return len(word) == 1 and terms.is_unspaced(word)
@@ -141,15 +184,25 @@ def _every(phrases: Sequence[_Phrase]) -> str:
 def _any(phrases: Sequence[_Phrase]) -> tuple[str, ...]:
     """Any word of any phrase. Runs of unspaced writing and codes count once more where they stand together; English
     words side by side do not (nDCG@10 on Cranfield .549 without, .545 with)."""
-    wholes = [phrase.whole for phrase in phrases if phrase.is_name]
+    wholes = [phrase.whole for phrase in phrases if phrase.is_name and len(phrase.words) <= MOST_WORDS]
+    spelt = [each for phrase in phrases if phrase.has_number for each in phrase.spelt]
     parts = [part for phrase in phrases for part in phrase.parts]
-    return tuple(dict.fromkeys([*wholes, *parts][: 4 * MOST_UNITS]))
+    return tuple(dict.fromkeys([*wholes, *spelt, *parts]))
 
 
-def _tiers(quoted: Sequence[_Phrase], plain: Sequence[_Phrase]) -> tuple[tuple[Tier, ...], Tier | None]:
-    every = Tier(_every([*quoted, *plain]))
+def _tiers(quoted: Sequence[_Phrase], plain: Sequence[_Phrase]) -> tuple[Tier, ...]:
+    all_ = [*quoted, *plain]
+    is_short = len(all_) <= MOST_UNITS and sum(len(phrase.words) for phrase in all_) <= MOST_WORDS
+    every = Tier(_every(all_))
     if not quoted:
         loose = Tier("", _any(plain))
-        return ((every, loose) if (every.needs,) != loose.any else (loose,)), None
-    exact = Tier(_every(quoted), _any(plain) if plain else ())
-    return ((every, exact) if plain else (every,)), Tier("", _any([*quoted, *plain]))
+        return (every, loose) if is_short and (every.needs,) != loose.any else (loose,)
+    exact = Tier(_every(quoted), _any(plain))
+    return (every, exact) if is_short and plain else (exact,)
+
+
+def _fallback(quoted: Sequence[_Phrase], plain: Sequence[_Phrase]) -> tuple[Tier, ...]:
+    """The words of phrases one by one; then words that are written in two elsewhere."""
+    loose = (Tier("", _any([*quoted, *plain])),) if quoted else ()
+    split = [each for phrase in [*quoted, *plain][:_MOST_SPLIT] for each in (*phrase.spelt, *phrase.split)]
+    return (*loose, Tier("", tuple(dict.fromkeys(split)))) if split else loose

