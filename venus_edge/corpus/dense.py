@@ -24,7 +24,7 @@ from venus_edge.values import Failure, Trouble
 _TOGETHER = 64  # passages embedded and written together: what an interruption loses
 _ROWS = 4_096  # vectors read together
 _KEPT = 256 << 20
-_FLOOR = 0.2  # of the cosine: what is further away is about something else
+_FLOOR = 0.2  # of the cosine: what is further away is about something else, or was not read
 
 _CREATE = """
 CREATE TABLE IF NOT EXISTS vector (passage INTEGER PRIMARY KEY, value BLOB NOT NULL);
@@ -40,12 +40,22 @@ SELECT vector.passage, passage.document, value FROM vector JOIN passage ON passa
 WHERE vector.passage > ? ORDER BY vector.passage LIMIT ?
 """
 
+_CARRY = """
+INSERT OR IGNORE INTO vector SELECT here.id, value FROM document
+JOIN address ON address.document = document.id JOIN old.address AS its ON its.key = address.key
+JOIN old.document AS was ON was.id = its.document AND was.sha256 = document.sha256 AND was.title = document.title
+JOIN passage AS here ON here.document = document.id
+JOIN old.passage AS there ON there.document = was.id AND there.text = here.text
+JOIN old.vector ON old.vector.passage = there.id
+"""
+
 Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]
 
 
 class Embedder(Protocol):
-    """Texts -> rows of length 1. `name` tells its vectors from those of another model."""
+    """Texts -> rows of length 1, of zeros for what it cannot read. `name` tells its vectors from those of another
+    model."""
 
     @property
     def name(self) -> str: ...
@@ -54,7 +64,10 @@ class Embedder(Protocol):
 
 def fill(path: Path, embedder: Embedder, progress: Callable[[int, int], None] | None = None) -> int:
     """Gives every passage that has none its vector, and says how many. Interrupted, the next call goes on; vectors of
-    another model are made again. Raises CorpusError and StorageError as writing does."""
+    another model are made again. Raises CorpusError and StorageError as writing does; where nothing is lacking, nothing
+    is written."""
+    if made_by(path) == embedder.name and not _lack(path):
+        return 0
     with store.translated(path):
         db = store.connect(path, "rw")
         try:
@@ -72,11 +85,26 @@ def fill(path: Path, embedder: Embedder, progress: Callable[[int, int], None] | 
             db.close()
 
 
+def carry(old: Path, new: Path) -> None:
+    """Takes over the vectors of an older file for what is the same in a newer one, which has none. Raises CorpusError
+    and StorageError."""
+    name = made_by(old)
+    with store.translated(new), closing(store.connect(new, "rw")) as db:
+        _prepare(db, name)
+        db.execute("ATTACH ? AS old", (f"{old.absolute().as_uri()}?mode=ro",))
+        db.execute(_CARRY)
+
+
 def made_by(index: Path) -> str:
     """The embedding model whose vectors a corpus file has, "" for none. Raises CorpusError, StorageError."""
     with store.translated(index), closing(store.connect_to_read(index)) as db:
         row = db.execute("SELECT value FROM meta WHERE name = 'embedder'").fetchone()
     return str(row[0]) if row else ""
+
+
+def _lack(path: Path) -> bool:
+    with store.translated(path), closing(store.connect_to_read(path)) as db:
+        return db.execute(_LACKING, (0, 1)).fetchone() is not None
 
 
 def _prepare(db: sqlite3.Connection, name: str) -> None:
@@ -121,6 +149,8 @@ class Nearest:
             if self.lacks(db):
                 return []
             asked = self._embedder.embed([text])[0]
+            if not asked.any():
+                return []
             found = [_nearest(numbers, vectors @ asked, limit) for numbers, vectors in self._parts(db)]
         best = sorted((row for part in found for row in part), key=lambda row: (-row[0], row[2]))[:limit]
         return [(document, passage) for score, document, passage in best if score >= _FLOOR]

@@ -35,6 +35,7 @@ MANY = 50_000  # passages that are brought over together
 _ROWS = 2_000  # read together
 _HEAP = 100_000_000
 _TITLE = 2  # a title's weight: how often it is in the text
+_MOST = 160  # alternatives that are looked for: the rarest
 _STARTS = 50  # words that a single character may be the start of
 _MAGIC = 1_337  # at the end of every file of tantivy: body, JSON with the body's CRC, length of that, this number
 
@@ -378,12 +379,25 @@ class _Asked:
     def of(self, tier: Tier, site: str) -> Query:
         occur = self._lib.Occur
         parts = [(occur.Must, query) for query in self._phrases(tier.needs)]
-        parts += [(occur.Should, query) for each in tier.any for query in self._phrases(each)]
+        parts += [(occur.Should, query) for each in self._rarest(tier.any) for query in self._phrases(each)]
         made: Query = self._lib.Query.boolean_query(parts)
         if not site:
             return made
         there = self._lib.Query.const_score_query(self._lib.Query.term_query(self._schema, "site", site), 0.0)
         return self._lib.Query.boolean_query([(occur.Must, made), (occur.Must, there)])
+
+    def _rarest(self, alternatives: Sequence[str]) -> Sequence[str]:
+        if len(alternatives) <= _MOST:
+            return alternatives
+        counts = {each: self._count(each) for each in alternatives}
+        return sorted((each for each in alternatives if counts[each]), key=counts.__getitem__)[:_MOST]
+
+    def _count(self, expression: str) -> int:
+        """Passages that a word or phrase can be in; of the start of a word, as many as there are."""
+        words, start = _PHRASE.findall(expression)[0]
+        whole = self._analyzer.analyze(words)[: -1 if start else None]
+        counts: list[int] = [self._searcher.doc_freq("text", word) for word in whole]
+        return min(counts, default=self._searcher.num_docs)
 
     def _phrases(self, expression: str) -> list[Query]:
         return [

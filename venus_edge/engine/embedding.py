@@ -1,7 +1,8 @@
 """TEXTS -> VECTORS by an embedding model of llama.cpp: passages and queries, compared by their dot product.
 
-In: a GGUF file that pools its tokens (BERT and its kind), texts. Out: float32 rows of length 1. A text longer than the
-model's window is read as far as that goes. What the vectors are kept for is `corpus.dense`.
+In: a GGUF file that pools its tokens (BERT and its kind), texts. Out: float32 rows of length 1, or of zeros for what is
+in a script that the model does not know. A text longer than the model's window is read as far as that goes. What the
+vectors are kept for is `corpus.dense`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from venus_edge.errors import EngineError, ModelError
 _LONGEST = 2_048  # tokens that are read of one text
 _TOGETHER = 512  # tokens of several texts: each is compared with all (12 passages a second where 2,048 made 9)
 _TEXTS = 32
+_UNKNOWN = 0.2  # of a text's tokens: more, and its row would say nothing (all-MiniLM-L6-v2 has a third of Chinese)
 
 Vectors = npt.NDArray[np.float32]
 
@@ -41,6 +43,7 @@ class LlamaEmbedder:
         self.lib = self._weights.lib
         self._vocabulary = self.lib.llama_model_get_vocab(self._weights.pointer)
         self.width = int(self.lib.llama_model_n_embd_out(self._weights.pointer))
+        self._unknown = int(self._weights.metadata.get("tokenizer.ggml.unknown_token_id", -1))
         self.window = min(self._weights.n_ctx_train, _LONGEST)
         self.name = f"{self._weights.metadata.get('general.name', path.stem)} {self._weights.size} {self.width}"
         self._threads = Threads(EngineOptions(n_threads=threads), self._tell)
@@ -74,26 +77,26 @@ class LlamaEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """A row a text, in their order."""
         rows = np.zeros((len(texts), self.width), dtype=np.float32)
-        at = 0
         with self._interrupts.held():
             for group in self._groups(texts):
-                for row in self._evaluated(group):
-                    rows[at] = row
-                    at += 1
+                for place, row in zip(group, self._evaluated([*group.values()]), strict=True):
+                    rows[place] = row
                 if self._interrupts.wanted:
                     break
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         return rows
 
-    def _groups(self, texts: Sequence[str]) -> Iterator[list[list[int]]]:
-        """The texts in tokens, as many together as a batch holds."""
-        group: list[list[int]] = []
-        for text in texts:
+    def _groups(self, texts: Sequence[str]) -> Iterator[dict[int, list[int]]]:
+        """The texts that can be read, by their places, in tokens, as many together as a batch holds."""
+        group: dict[int, list[int]] = {}
+        for place, text in enumerate(texts):
             ids = self._ids(text)
-            if group and (len(group) == _TEXTS or sum(map(len, group)) + len(ids) > _TOGETHER):
+            if ids.count(self._unknown) > _UNKNOWN * len(ids):
+                continue
+            if group and (len(group) == _TEXTS or sum(map(len, group.values())) + len(ids) > _TOGETHER):
                 yield group
-                group = []
-            group.append(ids)
+                group = {}
+            group[place] = ids
         if group:
             yield group
 
