@@ -35,7 +35,7 @@ _OF_A_FOLDER = re.compile(r"-[0-9a-f]{12}\.sqlite$")  # a corpus that is known b
 _PIECE = re.compile(r"\.zim[a-z][a-z]")
 _KINDS = (  # of a file, by the end of its name
     ((".zim", ".zimaa"), "zim"),
-    ((".warc", ".warc.gz", ".wacz"), "warc"),
+    ((".warc", ".warc.gz", ".warc.zst", ".wacz"), "warc"),
     ((".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"), "jsonl"),
 )
 

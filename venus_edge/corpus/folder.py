@@ -21,7 +21,7 @@ from venus_edge.corpus.store import Document, Writer
 from venus_edge.errors import CorpusError
 
 SUFFIXES = page.TEXT | page.PAGES
-ARCHIVES = (".zim", ".zimaa", ".warc", ".warc.gz", ".wacz", ".jsonl", ".jsonl.gz", ".ndjson")
+ARCHIVES = (".zim", ".zimaa", ".warc", ".warc.gz", ".warc.zst", ".wacz", ".jsonl", ".jsonl.gz", ".ndjson")
 
 
 def build(folder: Path, index: Path, extract: Extract, progress: Progress | None = None) -> Report:

@@ -1,22 +1,25 @@
-"""WEB ARCHIVES (WARC, gzipped or not; WACZ) as a source: what a crawler or a browser saved, under its own addresses.
+"""WEB ARCHIVES (WARC, plain, gzip or zstd; WACZ) as a source: what a crawler or a browser saved, under its addresses.
 
 In: a file. Out: a `Reader` for `collect`: the pages of response, resource and conversion records; redirects and
-revisits as addresses that lead elsewhere. Bodies are read chunked or compressed as they came. One record is in memory.
-ISO 28500:2017; a file that is cut or damaged gives what stands before.
+revisits as addresses that lead elsewhere. What a page loaded (pictures, scripts, data) is no page. Bodies are read
+chunked or compressed as they came. A record or two are in memory. ISO 28500:2017; a file that is cut or damaged gives
+what stands before.
 """
 
 from __future__ import annotations
 
 import gzip
+import io
 import re
+import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 from urllib.parse import urljoin
 
 from venus_edge.corpus import page
@@ -29,20 +32,47 @@ from venus_edge.errors import CorpusError
 _DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile, ValueError)
 _LONGEST_LINE, _MOST_LINES = 65_536, 1_000  # of a header
 _BLOCK = 1 << 20
+_ZSTD, _ZSTD_DICTIONARY = b"\x28\xb5\x2f\xfd", b"\x5d\x2a\x4d\x18"  # how a frame begins; IIPC, WARC with zstd 1.0
+_LARGEST_WINDOW = 1 << 27  # bytes of a zstd frame that are in memory
+_SIP = 1 << 12  # bytes of zstd that go in at a time: it makes megabytes of them
+_HEAD = 65_536  # of a record that is too large, by which it is told whether that matters
 _NOT_PAGES = re.compile(r"^(image|video|audio|font)/|javascript|/css|ecmascript|wasm|font-", re.IGNORECASE)
+_NO_PAGE = re.compile(  # the end of an address
+    r"\.(?:js|mjs|css|map|png|jpe?g|gif|svg|webp|avif|ico|bmp|woff2?|ttf|otf|eot|mp[34]|m4[av]|webm|ogg|wav|wasm|ts|m3u8)$",
+    re.IGNORECASE,
+)
+_WEB = ("document", "other", "")  # of WARC-Resource-Type, which Browsertrix writes
+_SHOWN = ("document", "iframe", "frame", "embed", "object")  # of Sec-Fetch-Dest, which browsers send
+_PLAIN = re.compile(r"(?:file|ftp):", re.IGNORECASE)
+_PART = re.compile(r"(?:^|/)archive/.*\.warc(?:\.gz|\.zst)?$", re.IGNORECASE)  # of a WACZ file
 _DIGEST = "urn:warc-digest:"  # an address for a payload: a revisit may name nothing else
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A record: its header, and its block, or None where that is too large."""
+    """A record: its header, and its block, or the start of one that is too large."""
 
     fields: Mapping[str, str]
-    block: bytes | None
+    block: bytes
+    is_whole: bool = True
 
     @property
     def url(self) -> str:
         return self.fields.get("warc-target-uri", "").strip("<> ")
+
+    @property
+    def kind(self) -> str:
+        return self.fields.get("warc-type", "").lower()
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    """A record, which one it is, how many bytes of the file are read with it, and the request that it answers."""
+
+    entry: _Entry
+    number: int
+    at: int
+    request: _Entry | None = None
 
 
 class Warc:
@@ -55,8 +85,14 @@ class Warc:
         self._file = file
         self._extract = extract
         self.name = name
+        with file.open("rb") as start:
+            head = start.read(4)
+        if not head:
+            raise CorpusError(f"{file} is empty; fetch it again")
         if file.suffix.lower() == ".wacz" and not zipfile.is_zipfile(file):
-            raise CorpusError(f"{file} is not a WACZ file; fetch it again")
+            raise CorpusError(f"{file} is not a WACZ file, or cut; fetch it again")
+        if head in (_ZSTD, _ZSTD_DICTIONARY) and find_spec("zstandard") is None:
+            raise CorpusError(f"{file} is packed with zstd: pip install 'venus-edge[fast]'")
 
     def stamp(self) -> str:
         return stamp_of(self._file)
@@ -66,84 +102,147 @@ class Warc:
 
     def read(self, cursor: int) -> Iterator[Read]:
         """What stands behind the first `cursor` records."""
-        number = 0
+        for each in _paired(self._entries()):
+            if each.number > cursor:
+                for item in _items(each, self._extract):
+                    yield Read(each.number, each.at, item)
+
+    def _entries(self) -> Iterator[_Numbered]:
+        """The records. Raises DamagedError behind the last one that can be read."""
+        if self._file.suffix.lower() != ".wacz":
+            with self._file.open("rb") as raw:
+                yield from self._numbered(self._file.name, raw, 0, raw.tell)
+            return
+        number = done = 0
+        damaged: list[str] = []
+
+        def so_far() -> int:
+            return done
+
         try:
-            for entry, at in self._entries():
-                number += 1
-                if number > cursor:
-                    for item in _items(entry, self._extract):
-                        yield Read(number, at, item)
+            with zipfile.ZipFile(self._file) as packed:
+                for info in sorted(packed.infolist(), key=lambda info: info.filename):
+                    if _PART.search(info.filename):
+                        try:
+                            with packed.open(info) as part:
+                                for each in self._numbered(info.filename, part, number, so_far):
+                                    number = each.number
+                                    yield each
+                        except DamagedError as error:  # the others may be whole
+                            damaged.append(str(error))
+                    done += info.compress_size
         except _DAMAGE as error:
-            raise DamagedError(
-                f"{self._file.name} is damaged or cut behind record {number}: what stands there is left out"
-            ) from error
+            damaged.append(f"{self._file.name} is damaged: {error}")
+        if damaged:
+            raise DamagedError("; ".join(damaged))
 
-    def _entries(self) -> Iterator[tuple[_Entry, int]]:
-        """The records, and how many bytes of the file are read with each."""
-        with ExitStack() as stack:
-            if self._file.suffix.lower() != ".wacz":
-                raw: IO[bytes] = stack.enter_context(self._file.open("rb"))
-                yield from ((entry, raw.tell()) for entry in _records(raw))
-                return
-            packed = stack.enter_context(zipfile.ZipFile(self._file))
-            done = 0
-            for info in sorted(packed.infolist(), key=lambda info: info.filename):
-                if info.filename.startswith("archive/") and not info.is_dir():
-                    with packed.open(info) as part:
-                        yield from ((entry, done) for entry in _records(part))
-                done += info.compress_size
+    def _numbered(self, name: str, raw: IO[bytes], number: int, tell: Callable[[], int]) -> Iterator[_Numbered]:
+        first = number
+        try:
+            for entry in _records(raw):
+                number += 1
+                yield _Numbered(entry, number, tell())
+        except _DAMAGE as error:
+            if number == first:
+                raise DamagedError(f"{name} is not a web archive, or damaged at its start; fetch it again") from error
+            behind = f"behind record {number - first:,}: what stands there is left out"
+            raise DamagedError(f"{name} is damaged or cut {behind}") from error
 
 
-def _items(entry: _Entry, extract: Extract) -> Iterator[Item]:
+def _paired(entries: Iterator[_Numbered]) -> Iterator[_Numbered]:
+    """All but requests; responses with theirs, which stands right before or behind."""
+    held: _Numbered | None = None
+    request: _Entry | None = None
+    try:
+        for each in entries:
+            if each.entry.kind == "request":
+                request = each.entry
+                if held and held.entry.url == request.url:
+                    held, request = replace(held, request=request), None
+                continue
+            if held:
+                yield held
+            held = replace(each, request=request if request and request.url == each.entry.url else None)
+            request = None
+    except DamagedError:
+        if held:
+            yield held
+        raise
+    if held:
+        yield held
+
+
+def _items(each: _Numbered, extract: Extract) -> Iterator[Item]:
     """What a record is for a corpus: nothing, a page, an address that leads elsewhere."""
-    kind, url = entry.fields.get("warc-type", "").lower(), entry.url
-    if not page.is_web(url) and not (kind in ("resource", "conversion") and url):
-        return
-    if kind == "revisit":
+    entry, url = each.entry, each.entry.url
+    if not page.is_web(url) and not (entry.kind in ("resource", "conversion") and _PLAIN.match(url)):
+        return  # crawlers put notes and pictures of pages under addresses of their own (urn:pageinfo:...)
+    if entry.kind == "revisit":
         yield from _revisit(entry)
-    elif kind not in ("response", "resource", "conversion"):
-        return
-    elif entry.block is None:
-        yield Skipped(url, f"too large: more than {page.LARGEST / 1e6:.0f} MB")
-    elif kind == "response":
-        yield from _response(entry, entry.block, extract)
-    elif not _NOT_PAGES.search(entry.fields.get("content-type", "")):
-        yield _record(entry, entry.block, entry.fields.get("content-type", ""), extract)
+    elif entry.kind == "response":
+        yield from _response(each, extract)
+    elif entry.kind in ("resource", "conversion") and _is_page(url, entry.fields.get("content-type", "")):
+        yield from _record(entry, entry.block, entry.fields.get("content-type", ""), extract)
+
+
+def _is_page(url: str, kind: str) -> bool:
+    return not _NOT_PAGES.search(kind) and ("html" in kind or not _NO_PAGE.search(url.partition("?")[0]))
+
+
+def _is_asked_for(each: _Numbered) -> bool:
+    """Whether a browser loaded it to show it, as far as can be told: not a page's script for its data."""
+    named = each.entry.fields.get("warc-resource-type", "").lower()
+    if named or each.request is None:
+        return named in _WEB
+    headers = _headers(each.request.block)
+    if destination := headers.get("sec-fetch-dest", "").lower():
+        return destination in _SHOWN
+    return not each.request.block.startswith(b"POST ") and "x-requested-with" not in headers
 
 
 def _revisit(entry: _Entry) -> Iterator[Item]:
     """The same as was there before: at the address that it names, or wherever its payload is known from."""
     target = entry.fields.get("warc-refers-to-target-uri", "").strip("<> ")
     digest = entry.fields.get("warc-payload-digest", "")
-    status, headers, _ = _http(entry.block or b"")
+    status, headers, _ = _http(entry.block)
     if 300 <= status < 400 and headers.get("location"):
         yield Redirect(entry.url, urljoin(entry.url, headers["location"]))
     elif target or digest:
         yield Redirect(entry.url, target or _DIGEST + digest)
 
 
-def _response(entry: _Entry, block: bytes, extract: Extract) -> Iterator[Item]:
-    status, headers, body = _http(block)
+def _response(each: _Numbered, extract: Extract) -> Iterator[Item]:
+    entry = each.entry
+    status, headers, body = _http(entry.block)
     kind = headers.get("content-type", "")
     if 300 <= status < 400 and headers.get("location"):
         yield Redirect(entry.url, urljoin(entry.url, headers["location"]))
-    elif 200 <= status < 300 and not _NOT_PAGES.search(kind):
-        plain = _plain(body, headers)
-        yield Skipped(entry.url, plain) if isinstance(plain, str) else _record(entry, plain, kind, extract)
-    elif not 200 <= status < 300 and status:
+    elif not status or not _is_page(entry.url, kind) or not _is_asked_for(each):
+        return
+    elif not 200 <= status < 300:
         yield Skipped(entry.url, f"the server answered {status}")
+    elif not entry.is_whole:
+        yield from _record(entry, b"", kind, extract)
+    else:
+        plain = _plain(body, headers)
+        yield from [Skipped(entry.url, plain)] if isinstance(plain, str) else _record(entry, plain, kind, extract)
 
 
-def _record(entry: _Entry, body: bytes, content_type: str, extract: Extract) -> Record:
-    make = partial(_document, entry.url, entry.fields.get("warc-payload-digest", ""), content_type, extract)
-    return Record(entry.url, len(body), partial(bytes, body), make)
+def _record(entry: _Entry, body: bytes, content_type: str, extract: Extract) -> Iterator[Item]:
+    """The page, and its payload's address, which leads to it."""
+    if not entry.is_whole:
+        yield Skipped(entry.url, f"too large: more than {page.LARGEST / 1e6:.0f} MB")
+        return
+    yield Record(entry.url, len(body), partial(bytes, body), partial(_document, entry.url, content_type, extract))
+    if digest := entry.fields.get("warc-payload-digest", ""):
+        yield Redirect(_DIGEST + digest, entry.url)
 
 
-def _document(url: str, digest: str, content_type: str, extract: Extract, body: bytes) -> Document | str:
+def _document(url: str, content_type: str, extract: Extract, body: bytes) -> Document | str:
     if not body.strip():
         return "it is empty"
     named = page.addresses_in(body) if body.lstrip()[:1] == b"<" else []
-    return page.from_page(body, [url, *named, *([_DIGEST + digest] if digest else [])], extract, content_type)
+    return page.from_page(body, [url, *named], extract, content_type)
 
 
 # -- records ----------------------------------------------------------------------------------------------------------
@@ -151,9 +250,7 @@ def _document(url: str, digest: str, content_type: str, extract: Extract, body: 
 
 def _records(raw: IO[bytes]) -> Iterator[_Entry]:
     """The records of a file. Raises one of `_DAMAGE`."""
-    head = raw.read(2)
-    raw.seek(0)
-    stream: Any = gzip.GzipFile(fileobj=raw) if head == b"\x1f\x8b" else raw
+    stream = _unpacked_stream(raw)
     while (line := _next_line(stream)) is not None:
         if not line.startswith(b"WARC/"):
             raise ValueError("no record begins here")
@@ -161,7 +258,66 @@ def _records(raw: IO[bytes]) -> Iterator[_Entry]:
         length = int(fields.get("content-length", ""))
         if length < 0:
             raise ValueError("a length below nothing")
-        yield _Entry(fields, _taken(stream, length))
+        yield _Entry(fields, *_taken(stream, length))
+
+
+def _unpacked_stream(raw: IO[bytes]) -> IO[bytes]:
+    """The file without its compression. zstd may have its dictionary in a frame that stands first."""
+    head = raw.read(8)
+    raw.seek(0)
+    if head[:2] == b"\x1f\x8b":
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+    if head[:4] not in (_ZSTD, _ZSTD_DICTIONARY):
+        return raw
+    import zstandard
+
+    dictionary = None
+    if head[:4] == _ZSTD_DICTIONARY:
+        (size,) = struct.unpack("<I", head[4:])
+        body = raw.read(8 + min(size, page.LARGEST))[8:]
+        plain = _unzstd(body, page.LARGEST) if body.startswith(_ZSTD) else body
+        if plain is None:
+            raise ValueError("a damaged dictionary")
+        dictionary = zstandard.ZstdCompressionDict(plain)
+    unpacker = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=_LARGEST_WINDOW)
+    return cast("IO[bytes]", io.BufferedReader(_Frames(raw, unpacker.decompressobj)))
+
+
+class _Frames(io.RawIOBase):
+    """The bytes of zstd frames, one behind the other. Raises ValueError for what is none, EOFError for one that is cut:
+    the library's own stream takes that for the end."""
+
+    def __init__(self, raw: IO[bytes], begun: Callable[[], Any]) -> None:
+        self._raw, self._begun = raw, begun
+        self._frame: Any = None
+        self._plain = self._packed = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._plain:
+            self._packed = self._packed or self._raw.read(_SIP)
+            if not self._packed and self._frame:
+                raise EOFError
+            if not self._packed:
+                return 0
+            self._plain = self._unpacked()
+        size = min(len(buffer), len(self._plain))
+        buffer[:size], self._plain = self._plain[:size], self._plain[size:]
+        return size
+
+    def _unpacked(self) -> bytes:
+        import zstandard
+
+        self._frame = self._frame or self._begun()
+        try:
+            plain = bytes(self._frame.decompress(self._packed))
+        except zstandard.ZstdError as error:
+            raise ValueError("no zstd frame") from error
+        self._packed = self._frame.unused_data if self._frame.eof else b""
+        self._frame = None if self._frame.eof else self._frame
+        return plain
 
 
 def _next_line(stream: IO[bytes]) -> bytes | None:
@@ -189,19 +345,19 @@ def _fields(stream: IO[bytes]) -> dict[str, str]:
     raise ValueError("a header without end")
 
 
-def _taken(stream: IO[bytes], length: int) -> bytes | None:
-    """The block; one that is too large is read past."""
-    if length <= page.LARGEST:
-        block = stream.read(length)
-        if len(block) < length:
-            raise EOFError
-        return block
-    while length:
-        part = stream.read(min(length, _BLOCK))
+def _taken(stream: IO[bytes], length: int) -> tuple[bytes, bool]:
+    """(the block, True); of one that is too large the start, and False, and it is read past."""
+    is_whole = length <= page.LARGEST
+    block = stream.read(length if is_whole else min(length, _HEAD))
+    left = length - len(block)
+    if is_whole and left:
+        raise EOFError
+    while left > 0:
+        part = stream.read(min(left, _BLOCK))
         if not part:
             raise EOFError
-        length -= len(part)
-    return None
+        left -= len(part)
+    return block, is_whole
 
 
 # -- HTTP messages ----------------------------------------------------------------------------------------------------
@@ -214,11 +370,18 @@ def _http(block: bytes) -> tuple[int, dict[str, str], bytes]:
         return 0, {}, b""
     end = re.compile(rb"\r?\n\r?\n|\A\r?\n").search(block, first.end() - 2)
     head, body = (block[: end.start()], block[end.end() :]) if end else (block, b"")
+    return int(first[1]), _headers(head), body
+
+
+def _headers(head: bytes) -> dict[str, str]:
+    """The header lines of a message, behind its first line and up to the empty one."""
     headers: dict[str, str] = {}
     for line in head.decode("latin-1").splitlines()[1:]:
+        if not line:
+            break
         name, _, value = line.partition(":")
         headers.setdefault(name.strip().lower(), value.strip())
-    return int(first[1]), headers, body
+    return headers
 
 
 def _plain(body: bytes, headers: Mapping[str, str]) -> bytes | str:
@@ -259,21 +422,36 @@ def _unpacked(body: bytes, coding: str) -> bytes | None:
     if coding == "deflate":
         return _inflated(body, 15, most) or _inflated(body, -15, most)
     if coding == "br":
-        import brotli
-
-        try:
-            return bytes(brotli.Decompressor().process(body))
-        except brotli.error:
-            return body if body.lstrip()[:1] == b"<" else None
+        return _unbrotlied(body, most)
     if coding == "zstd":
-        import zstandard
-
-        try:
-            with zstandard.ZstdDecompressor().stream_reader(body) as stream:
-                return bytes(stream.read(most))
-        except zstandard.ZstdError:
-            return body if body.lstrip()[:1] == b"<" else None
+        return _unzstd(body, most)
     return None
+
+
+def _unbrotlied(body: bytes, most: int) -> bytes | None:
+    import brotli
+
+    unpacker, found, left = brotli.Decompressor(), bytearray(), body
+    try:
+        while len(found) < most and not unpacker.is_finished():
+            part = unpacker.process(left, output_buffer_limit=most)
+            left = b""
+            if not part and unpacker.can_accept_more_data():
+                break  # it is cut
+            found += part
+    except brotli.error:
+        return body if body.lstrip()[:1] == b"<" else None
+    return bytes(found[:most])
+
+
+def _unzstd(body: bytes, most: int) -> bytes | None:
+    import zstandard
+
+    try:
+        with zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).stream_reader(body) as stream:
+            return bytes(stream.read(most))
+    except zstandard.ZstdError:
+        return body if body.lstrip()[:1] == b"<" else None
 
 
 def _inflated(body: bytes, window: int, most: int) -> bytes | None:
