@@ -31,7 +31,7 @@ def corpus(file: Path, settings: Settings, note: Note, check: bool = True) -> Co
     if not settings.dense:
         opened = Corpus(file, check=check)
         if made_by := opened.embedder():
-            note(f"{file.stem}: searched by its words alone; by its vectors, too, with: --dense {called(made_by)}")
+            note(f"{file.stem}: searched by its words alone; its vectors of {called(made_by)} serve --dense NAME|FILE")
         return opened
     embedder = _opened(model_file(settings), settings.threads)
     with Corpus(file, check=check) as opened:

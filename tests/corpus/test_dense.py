@@ -165,14 +165,21 @@ def test_a_model_that_is_no_embedder_is_told_so() -> None:
 def test_vectors_are_those_of_the_same_computation_in_numpy(tmp_path: Path) -> None:
     words = ["tide", "gauge", "lighthouse", "##s", "灯", "塔", "41"]
     tensors = bert.by_chance(tmp_path / "by-chance.gguf", words)
-    texts = ("tide gauges", "Lighthouse 41, lighthouse", "灯塔", "tide gauge " * 40)
-    pieces = ([0, 1, 3], [2, 6, -4, 2], [4, 5], [0, 1] * 31)  # "," is [UNK]; of 64 places two are taken
+    texts = ("tide gauges", "Lighthouse 41, lighthouse", "灯塔", "tide gauge " * 62)
+    pieces = ([0, 1, 3], [2, 6, -4, 2], [4, 5], [0, 1] * 31)  # "," is [UNK]; the last text is twice what a window holds
     embedder = LlamaEmbedder(tmp_path / "by-chance.gguf", threads=1)
     rows = embedder.embed(texts)
     embedder.close()
     for row, numbers in zip(rows, pieces, strict=True):
         ids = [bert.CONTROL.index("[CLS]"), *(len(bert.CONTROL) + n for n in numbers), bert.CONTROL.index("[SEP]")]
         assert row @ bert.forward(tensors, 2, ids) > 0.999
+
+
+def test_the_end_of_a_text_counts_that_is_longer_than_the_window(embedder: LlamaEmbedder) -> None:
+    assert embedder.window == 64
+    bread, long, tide = embedder.embed(["bread", "tide " * 300 + "bread " * 300, "tide"])
+    assert long @ bread == pytest.approx(long @ tide, abs=0.05)
+    assert long @ bread > 0.5
 
 
 def test_a_published_model_knows_what_is_near() -> None:
@@ -240,7 +247,7 @@ def test_a_corpus_is_embedded_searched_and_says_how_far_it_is(notes: Path, model
     assert "embedded" not in found.stderr
     by_words = run("corpus", "search", "notes", "pharos")
     assert by_words.exit_code == 1
-    assert "notes: searched by its words alone; by its vectors, too, with: --dense by hand" in by_words.stderr
+    assert "notes: searched by its words alone; its vectors of by hand serve --dense NAME|FILE" in by_words.stderr
     (notes / "tide.txt").write_text("tide flood")
     told = run("corpus", "update", "notes").stderr
     assert "3 of 4 passages embedded by by hand; the others with: venus-edge corpus embed notes --dense" in told

@@ -1,8 +1,8 @@
 """TEXTS -> VECTORS by an embedding model of llama.cpp: passages and queries, compared by their dot product.
 
 In: a GGUF file that pools its tokens (BERT and its kind), texts. Out: float32 rows of length 1, or of zeros for what is
-in a script that the model does not know. A text longer than the model's window is read as far as that goes. What the
-vectors are kept for is `corpus.dense`.
+in a script that the model does not know. A text longer than the model's window is read in pieces, and their mean is its
+row. What the vectors are kept for is `corpus.dense`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from venus_edge.engine.threads import Threads
 from venus_edge.engine.weights import Weights
 from venus_edge.errors import EngineError, ModelError
 
-_LONGEST = 2_048  # tokens that are read of one text
+_LONGEST = 2_048  # tokens that are read together of one text
 _TOGETHER = 512  # tokens of several texts: each is compared with all (12 passages a second where 2,048 made 9)
 _TEXTS = 32
 _UNKNOWN = 0.2  # of a text's tokens: more, and its row would say nothing (all-MiniLM-L6-v2 has a third of Chinese)
@@ -79,38 +79,47 @@ class LlamaEmbedder:
         rows = np.zeros((len(texts), self.width), dtype=np.float32)
         with self._interrupts.held():
             for group in self._groups(texts):
-                for place, row in zip(group, self._evaluated([*group.values()]), strict=True):
-                    rows[place] = row
+                for (place, ids), row in zip(group, self._evaluated([ids for _, ids in group]), strict=True):
+                    rows[place] += len(ids) * row
                 if self._interrupts.wanted:
                     break
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         return rows
 
-    def _groups(self, texts: Sequence[str]) -> Iterator[dict[int, list[int]]]:
-        """The texts that can be read, by their places, in tokens, as many together as a batch holds."""
-        group: dict[int, list[int]] = {}
+    def _groups(self, texts: Sequence[str]) -> Iterator[list[tuple[int, list[int]]]]:
+        """The pieces of texts, by the places of these, as many together as a batch holds."""
+        group: list[tuple[int, list[int]]] = []
+        size = 0
         for place, text in enumerate(texts):
-            ids = self._ids(text)
-            if ids.count(self._unknown) > _UNKNOWN * len(ids):
-                continue
-            if group and (len(group) == _TEXTS or sum(map(len, group.values())) + len(ids) > _TOGETHER):
-                yield group
-                group = {}
-            group[place] = ids
+            for ids in self._pieces(text):
+                if group and (len(group) == _TEXTS or size + len(ids) > _TOGETHER):
+                    yield group
+                    group, size = [], 0
+                group.append((place, ids))
+                size += len(ids)
         if group:
             yield group
 
+    def _pieces(self, text: str) -> list[list[int]]:
+        """The tokens of a text in pieces that fit the window, each between those that begin and end a text; none if it
+        cannot be read."""
+        ids = self._ids(text)
+        if ids.count(self._unknown) > _UNKNOWN * len(ids):
+            return []
+        if len(ids) <= self.window:
+            return [ids]
+        inner, room = ids[1:-1], self.window - 2
+        return [[ids[0], *inner[n : n + room], ids[-1]] for n in range(0, len(inner), room)]
+
     def _ids(self, text: str) -> list[int]:
-        """No more than the window, its last token still the one that ends a text; no special token out of the text."""
-        data = text[: self.window * 12].encode("utf-8", "replace")
+        """No special token is made out of the text."""
+        data = text.encode("utf-8", "replace")
         room = len(data) + 8
         ids = (self.lib.llama_token * room)()
         count = int(self.lib.llama_tokenize(self._vocabulary, data, len(data), ids, room, True, False))
         if count < 0:
             raise EngineError(f"llama.cpp could not part a text of {len(data)} bytes into tokens")
-        if count <= self.window:
-            return list(ids[:count])
-        return [*ids[: self.window - 1], ids[count - 1]]
+        return list(ids[:count])
 
     def _evaluated(self, group: Sequence[Sequence[int]]) -> Iterator[Vectors]:
         count = sum(map(len, group))
