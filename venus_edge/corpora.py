@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -322,9 +322,11 @@ def _updated(
 
     readers: dict[int, Reader] = {}
     missing: list[tuple[str, str]] = []
-    for source in Ledger(writer.connection).sources():
+    sources = Ledger(writer.connection).sources()
+    newest = _newest(sources)
+    for source in sources:
         try:
-            reader = _reader(source, settings, stack)
+            reader = _reader(source, settings, stack, newest)
         except (CorpusError, StorageError, UsageError) as error:
             if strict:
                 raise
@@ -373,7 +375,7 @@ def _checked(place: str, index: bool, settings: Settings, stack: ExitStack) -> t
     if kind == "zim":
         opened(Path(whole))
     else:
-        _reader(SourceRow(0, kind, whole, name), settings, stack)
+        _reader(SourceRow(0, kind, whole, name), settings, stack, {})
     return kind, whole, name
 
 
@@ -396,8 +398,8 @@ def _readable(
     return asked, damaged
 
 
-def _reader(source: SourceRow, settings: Settings, stack: ExitStack) -> Reader | None:
-    """What reads a source; None for an archive that is read in place."""
+def _reader(source: SourceRow, settings: Settings, stack: ExitStack, newest: Newest) -> Reader | None:
+    """What reads a source; None for an archive that is read in place. `newest` is of the sessions beside it."""
     from venus_edge.corpus.folder import FileReader, FolderReader
     from venus_edge.corpus.jsonl import JsonLines
     from venus_edge.corpus.kept import KeptPages
@@ -419,7 +421,9 @@ def _reader(source: SourceRow, settings: Settings, stack: ExitStack) -> Reader |
         case "cache":
             return KeptPages(source.name, lambda: _cached(settings))
         case "session":
-            return KeptPages(source.name, lambda: _of_session(place, settings))
+            if not place.is_file():
+                raise StorageError(f"session {place} is not there")
+            return KeptPages(source.name, lambda: _of_session(source.place, settings, newest))
         case "file":
             return FileReader(place, source.name, _extractor())
         case _:
@@ -446,30 +450,57 @@ def _cached(settings: Settings) -> Iterator[Kept]:
             if isinstance(copy.extracted, Failure):
                 yield Kept((copy.url, key), "", "", trouble=copy.extracted.detail)
             else:
-                yield Kept((copy.url, key), copy.extracted.title, copy.extracted.text, copy.extracted.date)
+                yield Kept((copy.url, key), copy.extracted.title, copy.extracted.full, copy.extracted.date)
 
 
-def _of_session(path: Path, settings: Settings) -> Iterator[Kept]:
-    """The pages that a run read: as its session has them, else from the cache."""
+Newest = Mapping[str, tuple[str, int]]
+
+
+def _of_session(place: str, settings: Settings, newest: Newest) -> Iterator[Kept]:
+    """The pages that a run read and nobody read later, all of their text; known as well by the address that the cache
+    has them from."""
     from venus_edge.corpus.kept import Kept
+    from venus_edge.sources.cache import Cache
+
+    with Cache(settings.directories.cache) as cache:
+        for number, (asked, page) in enumerate(_readings(Path(place))):
+            if newest[page["url"]] != (place, number):
+                continue
+            copy = cache.find(page["url"])
+            urls = (page["url"], asked, *([copy.url] if copy is not None else []))
+            text = "\n\n".join(filter(None, (page["text"], page.get("rest", ""))))
+            yield Kept(urls, page["title"], text, page.get("date", ""))
+
+
+def _newest(sources: Iterable[SourceRow]) -> Newest:
+    """Of every page that sessions among these sources read its last reading: the session, and which of its pages."""
+    found = {}
+    places = (source.place for source in sources if source.kind == "session" and Path(source.place).is_file())
+    for place in sorted(places, key=lambda place: Path(place).stem):  # which begins with its time
+        for number, (_, page) in enumerate(_readings(Path(place))):
+            found[page["url"]] = (place, number)
+    return found
+
+
+def _readings(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """The pages in a session, each with the address that was asked for."""
     from venus_edge.sessions.reading import read
 
     for record in read(path):
-        if record.get("event") != "ToolReturned":
-            continue
-        for reading in record["result"]["readings"]:
-            page = reading.get("page")
-            if page:
-                yield Kept((page["url"], reading["url"]), page["title"], page["text"], page.get("date", ""))
+        if record.get("event") == "ToolReturned":
+            readings = record["result"]["readings"]
+            yield from ((reading["url"], reading["page"]) for reading in readings if reading.get("page"))
 
 
 def pack_sessions(name: str, sessions: Iterable[Path], settings: Settings, progress: Progress | None = None) -> Report:
-    """A corpus of the pages that these runs read; further sessions may join it."""
+    """A corpus of the pages that these runs read; further sessions may join it. Raises UsageError if they read none."""
     from venus_edge.corpus.ledger import Ledger
     from venus_edge.corpus.store import Writer
     from venus_edge.corpus.writing import writing
 
-    path = path_of(name, settings)
+    path, sessions = path_of(name, settings), list(sessions)
+    if not any(next(_readings(session), None) for session in sessions):
+        raise UsageError(f"no page was read in {', '.join(each.stem for each in sessions)}: there is nothing to pack")
     with ExitStack() as stack:
         stack.enter_context(writing(path))
         writer = stack.enter_context(Writer(path))

@@ -128,7 +128,8 @@ def pack(sessions: tuple[str, ...], name: str) -> None:
     report = corpora.pack_sessions(name, files, settings)
     for skipped in report.skipped:
         click.echo(clean(f"left out {skipped.path}: {skipped.reason}"), err=True)
-    click.echo(f"{report.documents:,} pages: {report.added} new, {report.unchanged} as before", err=True)
+    again = report.unchanged + report.updated + report.removed  # a page that a later session read goes over to it
+    click.echo(f"{report.documents:,} pages: {report.documents - again} new, {again} as before", err=True)
     click.echo(corpora.path_of(name, settings))
 
 
