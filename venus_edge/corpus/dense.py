@@ -156,9 +156,8 @@ class Nearest:
         return [(document, passage) for score, document, passage in best if score >= _FLOOR]
 
     def _parts(self, db: sqlite3.Connection) -> Iterator[tuple[Numbers, Floats]]:
-        count, last = db.execute("SELECT count(*), ifnull(max(passage), 0) FROM vector").fetchone()
-        changes = db.execute("PRAGMA data_version").fetchone()[0]
-        if self._state == (id(db), changes, count, last):
+        state = (id(db), db.execute("PRAGMA data_version").fetchone()[0])  # what others have written shows in it
+        if self._state == state:
             yield from self._kept
             return
         self._kept, self._state = [], ()
@@ -169,7 +168,7 @@ class Nearest:
                 self._kept.append(part)
             yield part
         if size <= _KEPT:
-            self._state = (id(db), changes, count, last)
+            self._state = state
         else:
             self._kept = []
 
