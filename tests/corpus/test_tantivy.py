@@ -211,6 +211,10 @@ def test_a_named_corpus_keeps_its_engine_until_another_is_asked_for(tmp_path: Pa
     (notes / "brest.md").write_text("# Brest\n\nA port.")
     (notes / "light.md").unlink()
     assert corpora.update("papers", settings).added == 1
+    with Corpus(path) as before:
+        assert urls(before, "port") == ["brest.md"]
+        corpora.rebuild("papers", settings)
+        assert urls(before, "灯塔") == ["%E7%81%AF%E5%A1%94.txt"]  # what is open stays whole
     for engine, expected in (("", "tantivy"), ("fts5", "fts5"), ("", "fts5"), ("tantivy", "tantivy")):
         assert corpora.rebuild("papers", settings, engine=engine).documents == 2
         assert (corpora.engine_of(path), len(tantivy_index.folders(path))) == (expected, expected == "tantivy")

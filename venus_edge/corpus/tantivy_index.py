@@ -351,8 +351,10 @@ class Words:
                 wanted *= 4  # some of them are gone from the file
 
     def _current(self, folder: Path) -> _State:
-        """The state that was committed last."""
+        """The state that was committed last; of a corpus that was rebuilt since, the one that was read."""
         with self._lock:
+            if self._state and folder == self._folder and not folder.exists():
+                return self._state
             seen = (folder / "meta.json").stat().st_mtime_ns
             if self._state is None or folder != self._folder:
                 index = _opened(folder)
