@@ -14,7 +14,7 @@ from functools import lru_cache
 
 Span = tuple[int, int]
 
-VERSION = 1  # of the reading; an index made with another one is made again
+VERSION = 2  # of the reading; an index made with another one is made again
 
 # Han with its marks, kana, bopomofo, Hangul; Thai, Lao, Myanmar, Khmer: scripts that do not part words by spaces
 # (Korean does, but its words carry their particles, so that two-character pieces find more there too).
@@ -49,6 +49,10 @@ _LETTERS_WITH_STROKES = {
     "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "ŧ": "t"
 }  # fmt: skip
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
+_FOLDABLE = re.compile(f"[^\\x00-\\x7f{UNSPACED}]+")
+# Soft hyphen, combining grapheme joiner, joiners, the stretch of Arabic writing, variation selectors: in a word and no
+# part of it.
+_UNSEEN = re.compile("[\u00ad\u034f\u0640\u200d\u2060\ufe00-\ufe0f\U000e0100-\U000e01ef]+")
 
 
 def _is_accent(character: str) -> bool:
@@ -75,10 +79,12 @@ _FOLDING = _Folding()
 
 
 def fold(text: str) -> str:
-    """Compatibility forms unified, cases and accents gone: "ﬁle" is "file", "GRÖSSE" and "Größe" are "grosse"."""
+    """Compatibility forms unified, cases, accents and unseen marks gone: "ﬁle" is "file", "GRÖSSE" and "Größe" are
+    "grosse"."""
     if text.isascii():
         return text.lower()
-    return unicodedata.normalize("NFKC", text).casefold().translate(_FOLDING)
+    folded = unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).casefold()
+    return _FOLDABLE.sub(lambda run: run[0].translate(_FOLDING), folded)
 
 
 # -- words ------------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ twice, nothing lost. In memory is one batch, however large the source.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -15,7 +16,7 @@ from typing import Protocol
 from venus_edge.corpus.ledger import FileRow, Ledger, SourceRow
 from venus_edge.corpus.store import Document, Writer
 
-BATCH_ITEMS, BATCH_BYTES = 200, 16_000_000  # what is written together
+BATCH_ITEMS, BATCH_BYTES, BATCH_SECONDS = 2_000, 16_000_000, 5.0  # what is written together: the first of these
 MOST_LISTED = 1_000  # skipped items that a report holds; the corpus file has them all
 _MOST_PASSES = 3  # until what a removed document had stood in the way of is in, too
 
@@ -134,6 +135,7 @@ class _Run:
     report: Report
     progress: Progress | None
     released: bool = False
+    clock: Callable[[], float] = time.monotonic
 
 
 def update(writer: Writer, readers: Mapping[int, Reader], progress: Progress | None = None) -> Report:
@@ -174,9 +176,11 @@ def _pass(run: _Run, source: SourceRow, reader: Reader) -> None:
     else:
         source = replace(source, begun=stamp, pass_=source.pass_ + 1, cursor=0)
     size = reader.size(run.report)
+    items = reader.read(source.cursor)
+    more = True
     try:
-        for batch in _batches(reader.read(source.cursor)):
-            source = _write(run, source, batch, size)
+        while more:
+            source, more = _write(run, source, items, size)
     except DamagedError as error:
         run.report.skip(source.name, str(error))
         return
@@ -185,36 +189,37 @@ def _pass(run: _Run, source: SourceRow, reader: Reader) -> None:
         run.ledger.save(replace(source, stamp=stamp, begun="", cursor=0))
 
 
-def _batches(items: Iterator[Read]) -> Iterator[list[Read]]:
-    """The items in groups. Where the source ends in damage, what was read before comes first."""
-    batch: list[Read] = []
-    size = 0
-    try:
-        for read in items:
-            batch.append(read)
-            size += read.item.size if isinstance(read.item, Record) else 0
-            if len(batch) >= BATCH_ITEMS or size >= BATCH_BYTES:
-                yield batch
-                batch, size = [], 0
-    except DamagedError:
-        if batch:
-            yield batch
-        raise
-    if batch:
-        yield batch
-
-
-def _write(run: _Run, source: SourceRow, batch: list[Read], size: Size) -> SourceRow:
+def _write(run: _Run, source: SourceRow, items: Iterator[Read], size: Size) -> tuple[SourceRow, bool]:
+    """The next batch: the source as far as it was read with it, and whether there may be more. Where the source ends in
+    damage, what was read before is written first."""
+    until = run.clock() + BATCH_SECONDS
+    count, bytes_, cursor = 0, 0, source.cursor
+    damage: DamagedError | None = None
+    more = False
     with run.writer.batch():
-        for read in batch:
-            _take(run, source, read.item)
-            if run.progress:
-                path = "" if isinstance(read.item, Redirect) else read.item.path
-                written = run.report.added + run.report.updated
-                run.progress(Step(source.name, read.cursor, size.files, read.bytes, size.bytes, written, path))
-        source = replace(source, cursor=batch[-1].cursor)
+        try:
+            for read in items:
+                _take(run, source, read.item)
+                _show(run, source, read, size)
+                cursor = read.cursor
+                count += 1
+                bytes_ += read.item.size if isinstance(read.item, Record) else 0
+                if more := count >= BATCH_ITEMS or bytes_ >= BATCH_BYTES or run.clock() >= until:
+                    break
+        except DamagedError as error:
+            damage = error
+        source = replace(source, cursor=cursor)
         run.ledger.save(source)
-    return source
+    if damage:
+        raise damage
+    return source, more
+
+
+def _show(run: _Run, source: SourceRow, read: Read, size: Size) -> None:
+    if run.progress:
+        path = "" if isinstance(read.item, Redirect) else read.item.path
+        written = run.report.added + run.report.updated
+        run.progress(Step(source.name, read.cursor, size.files, read.bytes, size.bytes, written, path))
 
 
 def _sweep(run: _Run, source: SourceRow) -> None:
@@ -313,4 +318,4 @@ def _store(run: _Run, source: SourceRow, path: str, document: Document, known: F
     renewed = known is not None and not known.reason
     run.report.updated += renewed
     run.report.added += not renewed
-    run.ledger.put(source, path, replace(now, document=number))
+    run.ledger.put(source, path, FileRow(now.size, now.mtime_ns, now.sha256, number))
