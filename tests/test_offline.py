@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.remote_fakes import FakeModel, serving, spelled
-from venus_edge import demo, runtime
+from venus_edge import config, demo, runtime
 from venus_edge.events import Finished
 from venus_edge.settings import Directories, Settings
 
@@ -89,6 +89,66 @@ def test_the_kernel_sees_no_socket_of_an_internet_family(tmp_path: Path, name: s
         assert (done.returncode, FIRST.expect in done.stdout, NOTHING_LEFT in done.stderr) == (0, True, True)
     if name in ("pull", "a model by its repository"):
         assert re.fullmatch(r"Error: .*copy its \.gguf into .*\n", done.stderr), done.stderr
+
+
+def test_no_command_that_is_meant_for_a_machine_without_a_network_opens_a_socket(tmp_path: Path) -> None:
+    if not tracing():
+        pytest.skip("strace is not here, or may not trace")
+    assert say(tmp_path, "run", "--demo").returncode == 0
+    (session,) = (tmp_path / ".local" / "share" / "venus-edge" / "sessions").glob("*.jsonl")
+    shutil.copy(session, whole := tmp_path / "whole.jsonl")
+    lines = session.read_text(encoding="utf-8").splitlines(keepends=True)
+    turn = next(number for number, line in enumerate(lines) if '"ToolReturned"' in line)
+    session.write_text("".join(lines[: turn + 1]), encoding="utf-8")  # as after a kill in its second turn
+    kit = str(tmp_path / "kit.tar")
+    commands = [
+        ["corpus", "create", "灯塔", str(notes(tmp_path))],
+        ["corpus", "update", "灯塔"],
+        ["corpus", "search", "灯塔", "克雷翁灯塔 1916"],
+        ["cache", "pack", str(whole), "--name", "demo"],
+        ["pack", kit, "--model", demo.MODEL, "--corpus", "灯塔", "--corpus", "demo", "--cache"],
+        ["unpack", kit, str(tmp_path / "unpacked")],
+        ["sessions", "export", str(whole), "--format", "html"],
+        ["sessions", "resume", "--offline"],
+    ]
+    for number, words in enumerate(commands):
+        trace = tmp_path / f"trace{number}"
+        done = say(tmp_path, *words, before=(*tracing(), str(trace)), VENUS_OFFLINE="1")
+        assert done.returncode == 0, done.stderr
+        assert ("+++ exited with" in trace.read_text(), "AF_INET" in trace.read_text()) == (True, False), words
+    assert FIRST.expect in done.stdout
+    assert NOTHING_LEFT in done.stderr
+
+
+def test_wheels_are_not_asked_for_offline(tmp_path: Path) -> None:
+    done = say(tmp_path, "pack", str(tmp_path / "kit"), "--wheels", VENUS_OFFLINE="1")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "Error: offline: --wheels asks a registry of packages; with a network: VENUS_OFFLINE=0 venus-edge pack\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("search", "line"),
+    [
+        ("ddgs", "offline: ddgs cannot be asked; only the corpora are searched"),
+        ("corpus,wikipedia,ddgs", "offline: wikipedia, ddgs cannot be asked; what they gave before is searched"),
+        ("auto", ""),
+        ("corpus", ""),
+    ],
+)
+def test_a_search_service_that_was_named_is_said_not_to_be_asked(tmp_path: Path, search: str, line: str) -> None:
+    said: list[str] = []
+    places = Directories(tmp_path / "config", tmp_path / "data", tmp_path / "cache")
+    chosen = Settings(places, model=demo.MODEL, corpus=(demo.CORPUS,), offline=True, search=search)
+    with runtime.prepare(chosen, said.append):
+        assert [each for each in said if each.startswith("offline")] == ([line] if line else [])
+
+
+def test_a_run_that_began_with_a_network_goes_on_without_one_where_there_is_none(tmp_path: Path) -> None:
+    places = {f"VENUS_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "CACHE")}
+    for now, then, wanted in (("1", {}, True), ("0", {}, False), ("0", {"offline": True}, True), ("", {}, False)):
+        assert config.again(then, {**places, "VENUS_OFFLINE": now}).offline is wanted
 
 
 def test_a_socket_would_be_seen(tmp_path: Path) -> None:

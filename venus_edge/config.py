@@ -229,8 +229,8 @@ def written(found: Settings) -> dict[str, Any]:
 
 
 def again(record: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings that were `written`; what is never written (secrets, services, directories) is as it is now. Raises
-    UsageError for a key that is not known or a value that cannot be meant."""
+    """The settings that were `written`; what is never written (secrets, services, directories) is as it is now, and
+    what is offline now stays so. Raises UsageError for a key that is not known or a value that cannot be meant."""
     now = settings({}, environment)
     unknown = sorted(record.keys() - _NAMES.keys())
     if unknown:
@@ -239,6 +239,7 @@ def again(record: Mapping[str, Any], environment: Mapping[str, str] = os.environ
     for name, value in record.items():
         if "." not in (key := _NAMES[name]).field:
             values[key.field] = _read(key, value, Path(), f"the session's {name}")
+    values["offline"] = values.get("offline", False) or now.offline
     return Settings(directories=now.directories, services=now.services, **values)
 
 

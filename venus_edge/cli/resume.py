@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from datetime import datetime
 
 import click
@@ -14,10 +15,11 @@ from venus_edge.settings import Directories
 @click.command()
 @click.argument("session", required=False)
 @click.option("--anyway", is_flag=True, help="Go on although the model or a setting is not the one it began with.")
+@click.option("--offline", is_flag=True, help="Open no connection from here on.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the answer.")
 @click.option("-q", "--quiet", is_flag=True, help="No live view.")
 @click.pass_context
-def resume(ctx: click.Context, session: str | None, anyway: bool, as_json: bool, quiet: bool) -> None:
+def resume(ctx: click.Context, session: str | None, anyway: bool, offline: bool, as_json: bool, quiet: bool) -> None:
     """Go on with SESSION, a file or part of its name; the newest that is unfinished if none is given.
 
     \b
@@ -46,7 +48,9 @@ def resume(ctx: click.Context, session: str | None, anyway: bool, as_json: bool,
             )
         runtime.standing(kept)  # what was edited is said before a model is loaded for nothing
         watch = stack.enter_context(keys.Watch())
-        ready = stack.enter_context(runtime.prepare(recorded.settings_of(kept), view.note, kept.traffic))
+        chosen = recorded.settings_of(kept)
+        chosen = replace(chosen, offline=chosen.offline or offline)
+        ready = stack.enter_context(runtime.prepare(chosen, view.note, kept.traffic))
         watch.answer, view.hint = ready.agent.answer_now, watch.hint
         snapshots = Snapshots(ready.engine, file)
         events = ready.resume(kept, snapshots.restore(), anyway)
