@@ -108,7 +108,7 @@ def test_no_command_that_is_meant_for_a_machine_without_a_network_opens_a_socket
         ["cache", "pack", str(whole), "--name", "demo"],
         ["pack", kit, "--model", demo.MODEL, "--corpus", "灯塔", "--corpus", "demo", "--cache"],
         ["unpack", kit, str(tmp_path / "unpacked")],
-        ["sessions", "export", str(whole), "--format", "html"],
+        ["sessions", "export", str(whole), "--out", str(tmp_path / "report.html")],
         ["sessions", "resume", "--offline"],
     ]
     for number, words in enumerate(commands):
