@@ -22,7 +22,7 @@ from venus_edge.corpus.alike import Copies
 from venus_edge.corpus.collect import Item, Read, Record, Redirect, Report, Size, Skipped
 from venus_edge.corpus.jsonl import stamp_of
 from venus_edge.corpus.page import Extract
-from venus_edge.corpus.query import parse
+from venus_edge.corpus.query import parse, phrases
 from venus_edge.corpus.store import Document
 from venus_edge.corpus.zimrank import ERRORS, NAMESPACE, Ranked, Ranker, followed, is_document, title_of
 from venus_edge.errors import CorpusError
@@ -36,7 +36,6 @@ _SNIPPET_FROM = 60_000  # characters of an entry in which its best passage is lo
 _COMPARED = 4_000  # characters by which copies are told
 _BASE = "http://zim.invalid/"  # stands for the archive while links are made absolute
 _MAIN = ("", "mainPage", "W/mainPage")  # the first page, by whatever name
-_LOOKED_AT, _ASKED_FOR_THEIRS = 2_000, 3  # entries; pages of them that may name the site they are from
 _OF_A_WIKI = re.compile(  # openZIM's names of archives
     r"(?:^|\.)(wikipedia|wiktionary|wiki(?:books|news|quote|source|versity|voyage))_([a-z]{2,3}(?:-[a-z]+)?)(?:_|$)"
 )
@@ -141,7 +140,7 @@ class Zim:
             return Found(query, failure=Failure(Trouble.BAD_QUERY, "It has no word to search for."))
         with self._lock:
             try:
-                ranked = self._ranker.best(query)
+                ranked = self._ranker.best(asked.text, phrases(query))
             except ERRORS:
                 return Found(query, failure=Failure(Trouble.UNREADABLE, f"The archive {self.name} is damaged."))
             hits = self._hits(ranked.paths, asked.words, max(limit, 1))
@@ -192,17 +191,29 @@ class Zim:
         return Page(made.url, made.title, made.text, hashlib.sha256(made.text.encode()).hexdigest())
 
     def _entry(self, url: str) -> Entry | None:
-        paths = self._paths(url.strip(" \t\r\n<>\"'`“”"))
-        for path in paths:
-            for form in _forms(path):
-                if form and self._archive.has_entry_by_path(form):
-                    return followed(self._archive.get_entry_by_path(form))
+        bare = url.strip(" \t\r\n<>\"'`“”")
+        paths = self._paths(bare)
+        is_main = any(path.partition("#")[0].strip("/") in _MAIN for path in paths) and self._archive.has_main_entry
+        found = self._by_path(paths) or self._by_title(paths)
+        if found is None and is_main:
+            return followed(self._archive.main_entry)
+        if found is None and page.is_web(bare):  # of a site that only its pages name
+            entry = self._by_path(_on_site(bare))
+            return entry if self._says_so(entry, _host(bare)) else None
+        return found
+
+    def _by_path(self, paths: Sequence[str]) -> Entry | None:
+        for form in (form for path in paths for form in _forms(path)):
+            if form and self._archive.has_entry_by_path(form):
+                return followed(self._archive.get_entry_by_path(form))
+        return None
+
+    def _by_title(self, paths: Sequence[str]) -> Entry | None:
         for path in paths:
             title = unquote(NAMESPACE.sub("", path.partition("#")[0])).replace("_", " ")
             if title and self._archive.has_entry_by_title(title):
                 return followed(self._archive.get_entry_by_title(title))
-        is_main = any(path.partition("#")[0].strip("/") in _MAIN for path in paths) and self._archive.has_main_entry
-        return followed(self._archive.main_entry) if is_main else None
+        return None
 
     def _paths(self, url: str) -> list[str]:
         """What an address may be called in the archive; "" is its first page."""
@@ -212,57 +223,54 @@ class Zim:
             return [path] if self.name.casefold() in names else []
         if not page.is_web(url):
             return [] if re.match(r"[a-z]+:", url, re.IGNORECASE) else [url]
-        try:
-            parts = urlsplit(url)
-        except ValueError:  # "http://[x"
-            return []
-        host, path = parts.netloc, parts.path.lstrip("/")
-        whole = f"{host}/{path}" + (f"?{parts.query}" if parts.query else "")
-        paths = [whole, whole.removeprefix("www."), f"www.{whole}", whole.rstrip("/"), whole + "/"]
-        if not self._is_of(host):
-            return paths
-        named = parse_qs(parts.query).get("title", []) if path.endswith("index.php") else []
-        return [*paths, *named, path.removeprefix("wiki/"), path]
+        bare = re.sub(r"^https?:/*", "", url.partition("#")[0], flags=re.IGNORECASE)
+        paths = [bare, bare.removeprefix("www."), f"www.{bare}", bare.rstrip("/"), bare + "/"]
+        return [*paths, *_on_site(url)] if _host(url) in self._sites else paths
 
     # -- the site that it was made from
 
-    def _is_of(self, host: str) -> bool:
-        return address.host(host).replace(".m.", ".") in self._sites
-
     @cached_property
     def _sites(self) -> frozenset[str]:
-        """The hosts from which the archive was made: as it says, as its name says, as its pages say."""
+        """The hosts from which the archive was made, as it says and as its name says."""
         sites = {address.host(self._said("Source"))}
         name = self._said("Name")
         if wiki := _OF_A_WIKI.search(name):
             sites.add(f"{wiki[2]}.{wiki[1]}.org")
         elif site := _OF_A_SITE.match(name):
             sites.add(site[1])
-        return frozenset(sites.union(map(address.host, self._named_by_pages())) - {""})
+        return frozenset(sites - {""})
 
     def _said(self, field: str) -> str:
         if field not in self._archive.metadata_keys:
             return ""
         return bytes(self._archive.get_metadata(field)).decode("utf-8", "replace").strip()
 
-    def _named_by_pages(self) -> Iterator[str]:
-        """Web addresses that some of the pages give as their own, and that end as their paths do."""
-        asked = 0
-        for number in range(min(self._archive.all_entry_count, _LOOKED_AT)):
-            entry = self._archive._get_entry_by_id(number)
-            if entry.is_redirect or "html" not in entry.get_item().mimetype or not is_document(self._archive, entry):
-                continue
-            end = "/" + NAMESPACE.sub("", entry.path).removesuffix(".html")
-            named = page.addresses_in(bytes(entry.get_item().content))
-            yield from (url for url in named if unquote(url).replace(" ", "_").endswith(end))
-            asked += 1
-            if asked == _ASKED_FOR_THEIRS:
-                return
+    def _says_so(self, entry: Entry | None, host: str) -> bool:
+        """Whether a page names an address on this host as its own."""
+        if entry is None or "html" not in entry.get_item().mimetype:
+            return False
+        return host in map(_host, page.addresses_in(bytes(entry.get_item().content)))
 
     def _nearest(self, url: str) -> tuple[Hit, ...]:
         words = address.words(url)
         paths = self._ranker.by_title(words, 4 * NEAREST) if words else []
         return self._hits(paths, frozenset(), NEAREST)
+
+
+def _on_site(url: str) -> list[str]:
+    """What the page of a web address may be called on its site; of a wiki, the page's name."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # "http://[x"
+        return []
+    path = parts.path.lstrip("/")
+    named = parse_qs(parts.query).get("title", []) if path.endswith("index.php") else []
+    return [*named, path.removeprefix("wiki/"), path]
+
+
+def _host(url: str) -> str:
+    """The host of a web address; that of its pages for phones is the same."""
+    return address.host(url).replace(".m.", ".")
 
 
 def _forms(path: str) -> Iterator[str]:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from venus_edge import terms
-from venus_edge.corpus.query import phrases
 from venus_edge.corpus.zimindex import IndexDamagedError, Indexes
 
 if TYPE_CHECKING:
@@ -98,12 +97,13 @@ class Ranker:
     def close(self) -> None:
         self._indexes.close()
 
-    def best(self, query: str) -> Ranked:
-        """The entries for any of the words of a query; where there is no full-text index, by their titles."""
+    def best(self, query: str, quoted: Sequence[str] = ()) -> Ranked:
+        """The entries for any of the words of a query, and where there are such, those with the `quoted` phrases only;
+        where there is no full-text index, by their titles."""
         if not self.has_text:
             return Ranked(self.by_title(query, DEEP))
         try:
-            found = self._by_text(query)
+            found = self._by_text(query, quoted)
         except IndexDamagedError:
             return Ranked(self.by_title(query, DEEP), is_damaged=True)
         return Ranked(list(dict.fromkeys([*self._called(query), *found])) if found else [])
@@ -154,8 +154,11 @@ class Ranker:
         return sorted(scores, key=lambda path: (-names[path], -scores[path], path))
 
     def _likeness(self, path: str, wanted: frozenset[str]) -> float:
-        title = frozenset(terms.terms(self.title(path)))
-        return len(wanted & title) / (1 + 0.1 * len(title))
+        """How many of the words the title has; a short one says more of each. One character may be of any piece."""
+        named = self.title(path)
+        title = frozenset(terms.terms(named))
+        single = sum(len(word) == 1 and terms.is_unspaced(word) and word in named for word in wanted - title)
+        return (len(wanted & title) + single) / (1 + 0.1 * len(title))
 
     @cached_property
     def _titles(self) -> list[tuple[str, str]]:
@@ -194,7 +197,7 @@ class Ranker:
 
     # -- the full text
 
-    def _by_text(self, query: str) -> list[str]:
+    def _by_text(self, query: str, quoted: Sequence[str]) -> list[str]:
         """Those with all of the words first. Raises IndexDamagedError."""
         whole = _whole(query)
         words = _pieces(whole)
@@ -207,7 +210,10 @@ class Ranker:
         rankings: list[tuple[tuple[str, ...], list[str]]] = [((word,), found[word][1]) for word in rarest]
         rankings += [(each, paths) for each, (_, paths) in zip(together, answers, strict=True)]
         fused = self._fused(rankings, weights)
-        ranked = self._ranked_again(query, sorted(fused, key=lambda path: -fused[path]), weights)
+        paths = sorted(fused, key=lambda path: -fused[path])
+        if quoted:
+            paths = [path for path in paths[: 2 * DEEP] if self._has(path, quoted)] or paths
+        ranked = self._ranked_again(paths, weights)
         have_all = {self._end(path) for path in every}
         return sorted(ranked, key=lambda path: path not in have_all)
 
@@ -223,10 +229,8 @@ class Ranker:
                 fused[end] = fused.get(end, 0.0) + weight / (_K + rank)
         return fused
 
-    def _ranked_again(self, query: str, paths: Sequence[str], weights: dict[str, float]) -> list[str]:
-        """The first of `paths` by BM25 over their words; only those with its quoted phrases, where there are some."""
-        if quoted := phrases(query):
-            paths = [path for path in paths[: 2 * DEEP] if self._has(path, quoted)] or paths
+    def _ranked_again(self, paths: Sequence[str], weights: dict[str, float]) -> list[str]:
+        """The first of `paths` by BM25 over their words."""
         first, rest = paths[:AGAIN], paths[AGAIN:]
         counts = {path: self._counted(path) for path in first}
         stems: dict[str, float] = {}
