@@ -239,6 +239,25 @@ def manifest(*names: str, size: int = 3, data: bytes = b"abc", **facts: Any) -> 
     return json.dumps({"venus-edge-pack": 1, "files": rows, **facts}).encode()
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"extras": ["pdf]; evil"]},
+        {"needs": ["gcc\x1b]0;evil\x07"]},
+        {"python": "3.11\x1b[2J"},
+        {"files": [{"path": "models/a", "size": float("inf"), "sha256": "0" * 64}]},
+        {"files": [{"path": "models/a", "size": -1, "sha256": "0" * 64}]},
+        {"files": [{"path": "models/a", "size": 1, "sha256": "../x"}]},
+        {"files": {"models/a": 1}},
+        {"needs": 7},
+    ],
+)
+def test_a_manifest_that_nobody_packs(facts: dict[str, Any]) -> None:
+    with pytest.raises(unpack.Broken, match=r"manifest.json is .*: copy the pack again") as caught:
+        unpack.read_manifest(manifest("models/a", **facts))
+    assert str(caught.value).isprintable()
+
+
 @pytest.mark.parametrize("number", [0, 2, -1, "1", None, 1.5])
 def test_another_format(number: object) -> None:
     text = manifest("models/a").replace(b'"venus-edge-pack": 1', f'"venus-edge-pack": {json.dumps(number)}'.encode())

@@ -97,14 +97,14 @@ def read_manifest(text: bytes) -> Manifest:
         files = tuple(File(str(row["path"]), int(row["size"]), str(row["sha256"])) for row in rows)
         texts = [str(table.get(key, "")) for key in ("python", "system", "model")]
         needs, extras, left_out = (tuple(map(str, table.get(key, []))) for key in ("needs", "extras", "left_out"))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise Broken(f"{MANIFEST} is not a pack's, or damaged: copy the pack again ({type(error).__name__})") from error
     check_names([*(file.name for file in files), *left_out])
     for file in files:
         if file.size < 0 or not re.fullmatch(r"[0-9a-f]{64}", file.sha256):
             raise Broken(f"{MANIFEST} is damaged at {file.name!r}: copy the pack again")
-    if not all(re.fullmatch(r"[a-z]+", extra) for extra in extras):
-        raise Broken(f"{MANIFEST} is damaged at extras: copy the pack again")
+    if not all(re.fullmatch(r"[a-z]+", extra) for extra in extras) or not "".join((*texts, *needs)).isprintable():
+        raise Broken(f"{MANIFEST} is damaged at what the pack needs: copy the pack again")
     return Manifest(files, texts[0], texts[1], needs, extras, left_out, texts[2])
 
 
@@ -510,6 +510,8 @@ def unpack(pack: Path, home: Path, say: Callable[[str], None], program: bool = T
         raise Broken(f"{home} lies in the pack itself: name a folder outside it")
     manifest = take(pack, home, say, program)
     if not program:
+        if PAGES in manifest.by_name:
+            say(f"its pages are taken in with: venus-edge cache import {place(home, PAGES)}")
         return 0
     with _full(home):
         command = install(home, manifest, say)
