@@ -152,7 +152,7 @@ def test_an_embedding_model_goes_along_and_a_corpus_is_found_by_meaning_there(
     packed = run("pack", tmp_path / "kit", "--corpus", "words", "--dense", tmp_path / "By_hand.gguf")
     assert packed.exit_code == 0, packed.output
     without = run("pack", tmp_path / "kit2", "--corpus", "words")
-    assert "corpus words: its vectors go in, the embedding model" in without.stderr
+    assert "corpus words: its vectors go in, the model 'by hand' does not" in without.stderr
     (tmp_path / "By_hand.gguf").unlink()
     assert run("unpack", tmp_path / "kit", tmp_path / "home", "--files-only").exit_code == 0
     at(tmp_path / "home", monkeypatch)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("-m", "--model", metavar="NAME|FILE", help="Carry this model.")
 @click.option(
-    "-c", "--corpus", multiple=True, type=click.Path(path_type=Path), metavar="DIR", help="Carry this corpus."
+    "-c", "--corpus", multiple=True, type=click.Path(path_type=Path), metavar="NAME|DIR", help="Carry this corpus."
 )
 @click.option("--no-archives", is_flag=True, help="Leave out the ZIM archives that corpora read in place.")
 @click.option("--dense", metavar="NAME|FILE", help="Carry this embedding model; corpora are searched by it there too.")
@@ -193,6 +193,7 @@ def _corpora(given: Settings, stage: Path, archives: bool) -> _Corpora:
     """The indexes of the corpora, which hold their texts, as they are now, and the archives that are read in place."""
     from venus_edge import corpora, world
     from venus_edge.corpus import dense, ledger
+    from venus_edge.corpus.index import called
     from venus_edge.pack import Part
 
     (stage / "corpora").mkdir()
@@ -209,7 +210,7 @@ def _corpora(given: Settings, stage: Path, archives: bool) -> _Corpora:
         found.parts.append(Part(copied, found.free(file.name)))
         found.named.append(found.parts[-1].name)
         if not given.dense and (made_by := dense.made_by(copied)):
-            _say(f"corpus {file.stem}: its vectors go in, the embedding model {made_by!r} does not: --dense carries it")
+            _say(f"corpus {file.stem}: its vectors go in, the model {called(made_by)!r} does not: --dense carries it")
     return found
 
 
@@ -242,6 +243,8 @@ def _pages(given: Settings, stage: Path) -> list[Part]:
     with world.page_cache(given.directories) as kept:
         if not kept.export(copied):
             raise StorageError(f"the page cache cannot be copied: {kept.trouble}")
+        if not (held := kept.stats()).pages + held.searches:
+            _say("the page cache is empty: it goes in as it is")
     return [Part(copied, unpack.PAGES)]
 
 

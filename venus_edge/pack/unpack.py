@@ -37,6 +37,7 @@ MOST_MANIFEST = 16_000_000  # bytes
 MOST_FILES = 50_000
 MOST_NAME = 200  # bytes of a path; names of wheels alone come to a hundred
 SPARE = 64 * 1024**2  # bytes that are left free
+_FOREIGN = "llama.cpp may be built for another machine than this; pack it as source (venus-edge pack --source)"
 _CHUNK = 1024 * 1024
 _BLOCK = 512  # bytes of a tar's header, and of what its files are filled up to
 # devices of Windows, whatever their ending
@@ -472,9 +473,7 @@ def _try_out(python: Path, packed: bool) -> None:
         )
     if done.returncode:
         why = _last(done.stderr) if done.returncode > 0 else f"it ends with signal {-done.returncode}"
-        raise Broken(
-            f"llama.cpp was built for another machine than this ({why}): pack it as source (venus-edge pack --source)"
-        )
+        raise Broken(f"the program does not start ({why}): {_FOREIGN}")
 
 
 def _last(text: str) -> str:
@@ -525,6 +524,8 @@ def unpack(pack: Path, home: Path, say: Callable[[str], None], program: bool = T
         say("missing: a model; the pack carries none (venus-edge pack --model NAME)")
     say(f"$ {command} doctor")
     done = subprocess.run([str(command), "doctor"], env=environment, check=False)
+    if done.returncode < 0:  # of a signal: an instruction that this processor does not have
+        raise Broken(f"the doctor ends with signal {-done.returncode}: {_FOREIGN}")
     say(f'To ask: {command} "..."')
     return done.returncode
 
