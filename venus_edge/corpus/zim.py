@@ -40,6 +40,7 @@ _OF_A_WIKI = re.compile(  # openZIM's names of archives
     r"(?:^|\.)(wikipedia|wiktionary|wiki(?:books|news|quote|source|versity|voyage))_([a-z]{2,3}(?:-[a-z]+)?)(?:_|$)"
 )
 _OF_A_SITE = re.compile(r"((?:[a-z0-9-]+\.)+[a-z]{2,})_")
+_WRAPPED, _MARKS_AFTER = " <>\"'`“”‘’«»", ".,;:!?)]}。，；：！？）】》」"
 _PIECE = re.compile(r"\.zim[a-z][a-z]")  # an end of a name
 NO_INDEX = (
     "{} has no full-text index: only its titles are searched; index it with: venus-edge corpus create NAME {} --index"
@@ -191,7 +192,12 @@ class Zim:
         return Page(made.url, made.title, made.text, hashlib.sha256(made.text.encode()).hexdigest())
 
     def _entry(self, url: str) -> Entry | None:
-        bare = url.strip(" \t\r\n<>\"'`“”")
+        """What an address leads to, as it is or without the marks of a sentence around it."""
+        bare = url.strip().strip(_WRAPPED)
+        written = dict.fromkeys((url.strip(), bare or url, bare.rstrip(_MARKS_AFTER) or url))
+        return next((entry for each in written if (entry := self._found(each)) is not None), None)
+
+    def _found(self, bare: str) -> Entry | None:
         paths = self._paths(bare)
         is_main = any(path.partition("#")[0].strip("/") in _MAIN for path in paths) and self._archive.has_main_entry
         found = self._by_path(paths) or self._by_title(paths)
