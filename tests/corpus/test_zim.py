@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -451,6 +452,21 @@ def test_the_end_of_the_index_s_process_is_damage_and_the_next_question_starts_o
         with pytest.raises(IndexDamagedError):
             indexes.ask(["kereon"])
     assert indexes.ask(["kereon"], ["ar"]).titles == (["A/Ar_Men"],)
+    indexes.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_the_index_s_process_outlives_ctrl_c_and_is_started_again_where_it_was_ended(made: Path) -> None:
+    indexes = Indexes(made / "i.zim")
+    asked = indexes.ask(["kereon"])
+    process = indexes._process
+    assert process is not None
+    process.send_signal(signal.SIGINT)
+    assert indexes.ask(["kereon"]) == asked
+    assert process.poll() is None
+    process.kill()
+    process.wait()
+    assert indexes.ask(["kereon"]) == asked
     indexes.close()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import signal
 import sys
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +41,7 @@ class Indexes:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program, which may go on
     indexes = Indexes(Path(sys.argv[1]))
     for line in sys.stdin.buffer:
         asked = json.loads(line)

@@ -58,7 +58,7 @@ class Indexes:
         self._process = self._ending = None
 
     def _said(self, asked: dict[str, Any]) -> dict[str, Any]:
-        process = self._process or self._started()
+        process = self._process if self._process and self._process.poll() is None else self._started()
         assert process.stdin is not None
         assert process.stdout is not None
         timer = Timer(_SECONDS, process.kill)
@@ -77,6 +77,7 @@ class Indexes:
             timer.cancel()
 
     def _started(self) -> subprocess.Popen[bytes]:
+        self.close()
         process = subprocess.Popen(
             [sys.executable, "-I", str(_CHILD), str(self._file)],
             stdin=subprocess.PIPE,
