@@ -495,7 +495,11 @@ def test_the_program_runs_from_its_own_folder_alone_and_is_made_anew_for_other_w
     assert answer() == f"one 灯塔 'x' {elsewhere}\n"
     state = home / "program" / "installed"
     assert f"the program is in {home / 'program'} already" in unpacked(tmp_path / "one" / "kit", home)
-    state.unlink()  # as after a kill while pip was at work
+    state.write_text("")  # as after a kill while pip was at work
     (home / "program" / "half").write_text("")
     assert f"installing into {home / 'program'}, without a network ..." in installed(tmp_path / "two", home, "two")
     assert (answer(), (home / "program" / "half").exists()) == (f"two 灯塔 'x' {elsewhere}\n", False)
+    state.unlink()
+    with pytest.raises(unpack.Broken, match="program is there already and not this program's: name another folder"):
+        unpack.unpack(tmp_path / "two" / "kit", home, lambda _: None)
+    assert (home / "program" / "pyvenv.cfg").exists()

@@ -403,9 +403,10 @@ def _environment(home: Path, manifest: Manifest, say: Callable[[str], None]) -> 
         return python
     _check_space(home, sum(_inflated(place(home, file.name)) for file in manifest.wheels))
     _check_compiler(manifest, say)
+    _make_way(below, state)
     say(f"installing into {below}, without a network ...")
     try:
-        venv.create(below, with_pip=True, clear=True)
+        venv.create(below, with_pip=True)
     except OSError as error:
         raise Broken(f"Python's venv fails in {below} ({error}): name a folder on another disk") from error
     except subprocess.CalledProcessError as error:
@@ -413,6 +414,15 @@ def _environment(home: Path, manifest: Manifest, say: Callable[[str], None]) -> 
     _pip(python, home, manifest)
     state.write_text(wanted)
     return python
+
+
+def _make_way(below: Path, state: Path) -> None:
+    """An empty folder, marked as this program's. Raises Broken for one that is somebody else's."""
+    if below.exists() and not state.exists() and any(below.iterdir()):
+        raise Broken(f"{below} is there already and not this program's: name another folder to install into")
+    shutil.rmtree(below, ignore_errors=True)
+    below.mkdir(exist_ok=True)
+    state.write_text("")
 
 
 def _check_compiler(manifest: Manifest, say: Callable[[str], None]) -> None:
