@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -38,6 +38,10 @@ _KINDS = (  # of a file, by the end of its name
     ((".warc", ".warc.gz", ".warc.zst", ".wacz"), "warc"),
     ((".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"), "jsonl"),
 )
+
+
+class _SourceGoneError(CorpusError):
+    """A source of a corpus is not where it was."""
 
 
 class Opened(Protocol):
@@ -102,9 +106,9 @@ def _named(file: Path) -> Named:
     from venus_edge.corpus.ledger import sources_of
 
     try:
-        with closing(Corpus(file, check=False)) as corpus:
+        with said_by_name(file), closing(Corpus(file, check=False)) as corpus:
             documents = corpus.info().documents
-        sources = sources_of(file)
+            sources = sources_of(file)
         in_place = sum(source.kind == "zim" for source in sources)
         return Named(file.stem, file, documents, size_of(file), len(sources), in_place=in_place)
     except (CorpusError, StorageError) as error:
@@ -160,12 +164,11 @@ def add(
     from venus_edge.corpus.writing import writing
 
     path = path_of(name, settings) if new else there(name, settings)
-    if not new:
-        _sources(path)  # one that is damaged or older would be begun anew, without its sources
     with ExitStack() as stack:
         asked, damaged = _readable(places, index, settings, stack)
         stack.enter_context(writing(path))
-        writer = stack.enter_context(Writer(path, engine))
+        with said_by_name(path):
+            writer = stack.enter_context(Writer(path, engine, new))
         ledger = Ledger(writer.connection)
         with writer.batch():
             known = {(source.kind, source.place) for source in ledger.sources()}
@@ -191,7 +194,10 @@ def remove(name: str, place: str, settings: Settings) -> int:
     from venus_edge.corpus.writing import writing
 
     path = there(name, settings)
-    with writing(path), Writer(path) as writer:
+    with ExitStack() as stack:
+        stack.enter_context(writing(path))
+        with said_by_name(path):
+            writer = stack.enter_context(Writer(path, new=False))
         sources = Ledger(writer.connection).sources()
         wanted = [
             source for source in sources if place in (source.name, source.place) or _place(place)[1] == source.place
@@ -204,10 +210,8 @@ def remove(name: str, place: str, settings: Settings) -> int:
 
 def rebuild(name: str, settings: Settings, progress: Progress | None = None, engine: str = "") -> Report:
     """Reads all sources again into a new file, which then takes the place of the old one; with another `engine`, "fts5"
-    or "tantivy", if that is given."""
+    or "tantivy", if that is given. Where a source is not there, the texts of the old file are indexed again."""
     from venus_edge.corpus import store, tantivy_index
-    from venus_edge.corpus.ledger import Ledger, sources_of
-    from venus_edge.corpus.store import Writer
     from venus_edge.corpus.writing import writing
 
     path = there(name, settings)
@@ -215,21 +219,16 @@ def rebuild(name: str, settings: Settings, progress: Progress | None = None, eng
     engine = engine or engine_of(path)
     with writing(path):
         if beside.is_file() and engine_of(beside) != engine:  # one that was begun otherwise
-            for end in ("-wal", "-shm", ""):
-                beside.with_name(beside.name + end).unlink(missing_ok=True)
-        with ExitStack() as stack:
-            writer = stack.enter_context(Writer(beside, engine))
-            ledger = Ledger(writer.connection)
-            with writer.batch():
-                known = {(source.kind, source.place) for source in ledger.sources()}
-                for source in sources_of(path, checked=False):
-                    if (source.kind, source.place) not in known:
-                        ledger.add(source.kind, source.place, source.name)
-            report = _updated(writer, settings, stack, progress, strict=True)
+            _discard(beside)
+        try:
+            report = _read_again(path, beside, engine, settings, progress)
+        except _SourceGoneError:
+            if engine != engine_of(path):
+                raise
+            report = _index_again(path, beside, settings, progress)
         _carry_vectors(path, beside)
         try:
-            for end in ("-wal", "-shm"):
-                path.with_name(path.name + end).unlink(missing_ok=True)
+            _make_way(path)
             beside.replace(path)
         except OSError as error:  # Windows, while it is open
             raise StorageError(f"{path}: {error.strerror}; end what searches it, and rebuild again") from error
@@ -237,16 +236,64 @@ def rebuild(name: str, settings: Settings, progress: Progress | None = None, eng
     return report
 
 
+def _read_again(path: Path, beside: Path, engine: str, settings: Settings, progress: Progress | None) -> Report:
+    """A new corpus of the same sources. Raises _SourceGoneError."""
+    from venus_edge.corpus.ledger import Ledger, sources_of
+    from venus_edge.corpus.store import Writer
+
+    with ExitStack() as stack:
+        writer = stack.enter_context(Writer(beside, engine))
+        ledger = Ledger(writer.connection)
+        with writer.batch():
+            known = {(source.kind, source.place) for source in ledger.sources()}
+            with said_by_name(path):
+                sources = sources_of(path, checked=False)
+            for source in sources:
+                if (source.kind, source.place) not in known:
+                    ledger.add(source.kind, source.place, source.name)
+        return _updated(writer, settings, stack, progress, strict=True)
+
+
+def _index_again(path: Path, beside: Path, settings: Settings, progress: Progress | None) -> Report:
+    """A new corpus of the texts of the old one, and of those sources that are there. Raises _SourceGoneError where the
+    texts cannot be read either."""
+    from venus_edge.corpus.again import index_again
+    from venus_edge.corpus.store import Writer
+
+    _discard(beside)
+    try:
+        index_again(path, beside)
+    except CorpusError as error:
+        raise CorpusError(f"{path}: its texts are damaged, and not all of its sources are there; put those back, or "
+                          f"make it of others: venus-edge corpus create {path.stem} SOURCE") from error  # fmt: skip
+    with ExitStack() as stack:
+        return _updated(stack.enter_context(Writer(beside)), settings, stack, progress)
+
+
+def _discard(path: Path) -> None:
+    for end in ("-wal", "-shm", ""):
+        path.with_name(path.name + end).unlink(missing_ok=True)
+
+
+def _make_way(path: Path) -> None:
+    """Moves a damaged corpus aside, and removes what belongs to a sound one."""
+    from venus_edge.corpus import store
+
+    try:
+        store.check(path, beside=False)
+    except CorpusError:
+        store.aside(path)
+    for end in ("-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
+
+
 def _carry_vectors(path: Path, rebuilt: Path) -> None:
-    """They may have taken hours; what was damaged is embedded again when it is asked for."""
-    from venus_edge.corpus.index import Corpus
+    """They may have taken hours. Of a file of an older version, too; what was damaged is embedded again when it is
+    asked for."""
+    from venus_edge.corpus import dense
 
     with suppress(CorpusError, StorageError):
-        with Corpus(path, check=False) as corpus:
-            has = bool(corpus.embedder())
-        if has:
-            from venus_edge.corpus import dense
-
+        if dense.made_by(path):
             dense.carry(path, rebuilt)
 
 
@@ -289,7 +336,7 @@ def check(name: str, settings: Settings) -> list[str]:
         store.check(path)
         sources = _sources(path)
     except (CorpusError, StorageError) as error:
-        return [str(error).replace(store.BUILD, f"venus-edge corpus rebuild {name}")]
+        return [str(error).replace(store.BUILD, _mending(path))]
     wrong = []
     for source in sources:
         if source.kind not in ("zim", "zim-index") or not source.place:  # indexed elsewhere
@@ -305,18 +352,35 @@ def check(name: str, settings: Settings) -> list[str]:
 def _sources(path: Path) -> list[SourceRow]:
     """The sources of a named corpus. Raises CorpusError with the command that mends it."""
     from venus_edge.corpus.ledger import sources_of
+
+    with said_by_name(path):
+        return sources_of(path)
+
+
+@contextmanager
+def said_by_name(path: Path) -> Iterator[None]:
+    """What is wrong with a named corpus is said with the command that mends it."""
     from venus_edge.corpus.store import BUILD
 
     try:
-        return sources_of(path)
+        yield
     except CorpusError as error:
-        raise CorpusError(str(error).replace(BUILD, f"venus-edge corpus rebuild {path.stem}")) from error
+        raise CorpusError(str(error).replace(BUILD, _mending(path))) from error
+
+
+def _mending(path: Path) -> str:
+    from venus_edge.corpus.ledger import sources_of
+
+    with suppress(CorpusError, StorageError):
+        if sources_of(path, checked=False):
+            return f"venus-edge corpus rebuild {path.stem}"
+    return f"venus-edge corpus create {path.stem} SOURCE"
 
 
 def _updated(
     writer: Writer, settings: Settings, stack: ExitStack, progress: Progress | None, strict: bool = False
 ) -> Report:
-    """Reads the sources. One that is not there keeps its documents, unless `strict`: then CorpusError."""
+    """Reads the sources. One that is not there keeps its documents, unless `strict`: then _SourceGoneError."""
     from venus_edge.corpus import collect
     from venus_edge.corpus.ledger import Ledger
 
@@ -329,7 +393,7 @@ def _updated(
             reader = _reader(source, settings, stack, newest)
         except (CorpusError, StorageError, UsageError) as error:
             if strict:
-                raise
+                raise _SourceGoneError(str(error)) from error
             missing.append((source.name, f"{error} (what it gave before stays)"))
             continue
         if reader is not None:
@@ -503,7 +567,8 @@ def pack_sessions(name: str, sessions: Iterable[Path], settings: Settings, progr
         raise UsageError(f"no page was read in {', '.join(each.stem for each in sessions)}: there is nothing to pack")
     with ExitStack() as stack:
         stack.enter_context(writing(path))
-        writer = stack.enter_context(Writer(path))
+        with said_by_name(path):
+            writer = stack.enter_context(Writer(path, new=not path.is_file()))
         ledger = Ledger(writer.connection)
         with writer.batch():
             known = {source.place for source in ledger.sources()}
@@ -599,7 +664,9 @@ def opened(file: Path, settings: Settings, note: Note, check: bool = True) -> Op
         if archive.note:
             note(archive.note)
         return archive
-    corpus = meaning.corpus(file, settings, note, check)
+    is_named = file.parent == settings.directories.corpora and not _OF_A_FOLDER.search(file.name)
+    with said_by_name(file) if is_named else nullcontext():
+        corpus = meaning.corpus(file, settings, note, check)
     archives: list[Zim] = []
     wrong: list[CorpusError] = []
     for source in _sources(file):

@@ -127,8 +127,11 @@ def test_a_stop_in_the_middle_leaves_nothing_half_brought(tmp_path: Path) -> Non
     writer = Writer(path)
     with writer.batch():
         writer.put(DOCUMENTS[1])
+    with writer.batch():
         damaged = writer.put(DOCUMENTS[2])
-    writer.connection.execute("UPDATE passage SET text = x'00' WHERE document = ?", (damaged,))
+    writer.connection.execute(
+        "UPDATE text SET parts = x'00' WHERE first = (SELECT id FROM passage WHERE document = ?)", (damaged,)
+    )
     with pytest.raises(CorpusError, match="the corpus is damaged"):
         writer.close()
     with closing(store.connect(path, "rw")) as db:

@@ -116,7 +116,11 @@ def embed(corpus_: str, dense: str | None) -> None:
     given = settings({"dense": dense})
     world.embedding_model(given)
     file = world.corpus_file(Path(corpus_), replace(given, dense=""), _note)
-    count = corpora.embed(file, given, _note)
+    try:
+        count = corpora.embed(file, given, _note)
+    except KeyboardInterrupt:
+        _note("what is embedded stays: the same command goes on")
+        raise
     click.echo(f"{count:,} passages embedded, all of them have vectors now", err=True)
 
 
@@ -154,12 +158,13 @@ def info(name: str, skipped: bool) -> None:
     from venus_edge.corpus.ledger import described, left_out
 
     path = corpora.there(name, Settings())
-    if skipped:
-        for source, item, reason in left_out(path, -1):
-            click.echo(clean(f"{source}: {item}: {reason}"))
-        return
-    with Corpus(path, check=False) as opened:
-        held = opened.info()
+    with corpora.said_by_name(path):
+        if skipped:
+            for source, item, reason in left_out(path, -1):
+                click.echo(clean(f"{source}: {item}: {reason}"))
+            return
+        with Corpus(path, check=False) as opened:
+            held = opened.info()
     click.echo(f"{held.documents:,} documents in {held.passages:,} passages, {corpora.size_of(path) / 1e6:,.1f} MB")
     if corpora.engine_of(path) == "tantivy":
         click.echo("searched by tantivy")
@@ -235,7 +240,8 @@ def export(name: str, file: Path) -> None:
     path = corpora.there(name, Settings())
     if file.exists():
         raise UsageError(f"{file} is there already; name a new file")
-    copy(path, file)
+    with corpora.said_by_name(path):
+        copy(path, file)
 
 
 @corpus.command()

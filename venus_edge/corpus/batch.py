@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-import zlib
 from collections.abc import Sequence
 
 from venus_edge import terms
-from venus_edge.corpus import address
+from venus_edge.corpus import address, texts
 
-_LEVEL = 1  # of zlib: within 2% of level 6 in size for passages, and a sixth faster
 _MOST = 4_000_000  # characters that are held
 
 _INSERTS = (
     "INSERT INTO document (id, url, host, title, date, sha256) VALUES (?, ?, ?, ?, ?, ?)",
     "INSERT OR IGNORE INTO address (key, document) VALUES (?, ?)",
     "INSERT INTO names (rowid, title, address) VALUES (?, ?, ?)",
-    "INSERT INTO passage (id, document, text) VALUES (?, ?, ?)",
+    "INSERT INTO passage (id, document) VALUES (?, ?)",
+    "INSERT INTO text (first, parts) VALUES (?, ?)",
     "INSERT INTO words (rowid, title, body) VALUES (?, ?, ?)",
 )
+_TEXTS = 4  # of these
 _Row = tuple[object, ...]
 
 
@@ -41,6 +41,8 @@ class Batch:
         self._rows: tuple[list[_Row], ...] = tuple([] for _ in _INSERTS)
         self._held: dict[str, tuple[int, str]] = {}
         self._size = 0
+        self._group: list[str] = []  # texts of the last passages, which will be a row together
+        self._group_size = 0
         self._last = (0, 0)  # numbers of a document and a passage; 0: not known
 
     def find(self, key: str) -> tuple[int, str] | None:
@@ -54,7 +56,7 @@ class Batch:
                 "SELECT (SELECT ifnull(max(id), 0) FROM document), (SELECT ifnull(max(id), 0) FROM passage)"
             ).fetchone()
         number, passage = self._last[0] + 1, self._last[1]
-        documents, addresses, names, passages, words = self._rows
+        documents, addresses, names, passages, _, words = self._rows
         digest = hashlib.sha256("".join(parts).encode()).hexdigest()
         keys = [address.key(each) for each in (url, *aliases)]
         documents.append((number, url, address.host(url), title, date, digest))
@@ -62,7 +64,8 @@ class Batch:
         spaced, spaced_address = names_of(title, url)
         names.append((number, spaced, spaced_address))
         for passage, part in enumerate(parts, passage + 1):  # noqa: B020 (the last one is kept)
-            passages.append((passage, number, packed(part)))
+            passages.append((passage, number))
+            self._hold(passage, part)
             if self._indexed:
                 words.append((passage, spaced, terms.spaced(part)))
             self._size += len(part)
@@ -73,23 +76,26 @@ class Batch:
             self.send()
         return number
 
+    def _hold(self, passage: int, part: str) -> None:
+        self._group.append(part)
+        self._group_size += len(part)
+        if self._group_size >= texts.GROUP:
+            self._end_group(passage)
+
+    def _end_group(self, passage: int) -> None:
+        """Makes a row of the texts up to this passage."""
+        if self._group:
+            self._rows[_TEXTS].append((passage - len(self._group) + 1, texts.packed(self._group)))
+        self._group, self._group_size = [], 0
+
     def send(self) -> None:
         """Everything held goes to the file."""
+        self._end_group(self._last[1])
         for sql, rows in zip(_INSERTS, self._rows, strict=True):
             self._db.executemany(sql, rows)
             rows.clear()
         self._held.clear()
         self._size = 0
-
-
-def packed(text: str) -> bytes:
-    """A text as the table `passage` has it."""
-    return zlib.compress(text.encode(), _LEVEL)
-
-
-def unpacked(packed_text: bytes) -> str:
-    """Raises zlib.error for what is damaged."""
-    return zlib.decompress(packed_text).decode()
 
 
 def names_of(title: str, url: str) -> tuple[str, str]:

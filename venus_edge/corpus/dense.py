@@ -17,11 +17,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from venus_edge.corpus import store
-from venus_edge.corpus.batch import unpacked
+from venus_edge.corpus import store, texts
 from venus_edge.values import Failure, Trouble
 
-_TOGETHER = 64  # passages embedded and written together: what an interruption loses
+_TOGETHER = 32  # passages embedded and written together: what an interruption loses
 _ROWS = 4_096  # vectors read together
 _KEPT = 256 << 20
 _FLOOR = 0.2  # of the cosine: what is further away is about something else, or was not read
@@ -31,8 +30,8 @@ CREATE TABLE IF NOT EXISTS vector (passage INTEGER PRIMARY KEY, value BLOB NOT N
 CREATE TRIGGER IF NOT EXISTS vector_gone AFTER DELETE ON passage BEGIN
   DELETE FROM vector WHERE passage = old.id; END;
 """
-_LACKING = """
-SELECT passage.id, title, text FROM passage JOIN document ON document.id = document
+_LACKING = f"""
+SELECT passage.id, title, passage.id - first, parts FROM passage JOIN document ON document.id = document {texts.JOINED}
 WHERE passage.id > ? AND NOT EXISTS (SELECT 1 FROM vector WHERE passage = passage.id) ORDER BY passage.id LIMIT ?
 """
 _READ = """
@@ -45,7 +44,9 @@ INSERT OR IGNORE INTO vector SELECT here.id, value FROM document
 JOIN address ON address.document = document.id JOIN old.address AS its ON its.key = address.key
 JOIN old.document AS was ON was.id = its.document AND was.sha256 = document.sha256 AND was.title = document.title
 JOIN passage AS here ON here.document = document.id
-JOIN old.passage AS there ON there.document = was.id AND there.text = here.text
+JOIN old.passage AS there ON there.document = was.id
+AND there.id - (SELECT min(id) FROM old.passage WHERE document = was.id)
+  = here.id - (SELECT min(id) FROM passage WHERE document = here.document)
 JOIN old.vector ON old.vector.passage = there.id
 """
 
@@ -75,8 +76,8 @@ def fill(path: Path, embedder: Embedder, progress: Callable[[int, int], None] | 
             total = db.execute("SELECT (SELECT count(*) FROM passage) - (SELECT count(*) FROM vector)").fetchone()[0]
             last = done = 0
             while rows := db.execute(_LACKING, (last, _TOGETHER)).fetchall():
-                vectors = embedder.embed([f"{title}\n{unpacked(text)}".strip() for _, title, text in rows])
-                _write(db, [number for number, _, _ in rows], vectors)
+                vectors = embedder.embed([f"{title}\n{texts.part(parts, n)}".strip() for _, title, n, parts in rows])
+                _write(db, [number for number, *_ in rows], vectors)
                 last, done = rows[-1][0], done + len(rows)
                 if progress:
                     progress(done, total)

@@ -15,8 +15,7 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from venus_edge.corpus import address, snippets, store, tantivy_index
-from venus_edge.corpus.batch import unpacked
+from venus_edge.corpus import address, snippets, store, tantivy_index, texts
 from venus_edge.corpus.query import parse, words_query
 from venus_edge.corpus.ranking import Ranking
 from venus_edge.values import Failure, Found, Hit, Page, Trouble
@@ -143,11 +142,12 @@ class Corpus:
 
 
 def _hit(db: sqlite3.Connection, passage: int, words: Iterable[str]) -> Hit:
-    title, url, date, text = db.execute(
-        "SELECT title, url, date, text FROM passage JOIN document ON document.id = document WHERE passage.id = ?",
+    title, url, date, number, parts = db.execute(
+        f"SELECT title, url, date, passage.id - first, parts FROM passage JOIN document ON document.id = document"
+        f" {texts.JOINED} WHERE passage.id = ?",
         (passage,),
     ).fetchone()
-    return Hit(title, url, snippets.snippet(unpacked(text), frozenset(words), title), date)
+    return Hit(title, url, snippets.snippet(texts.part(parts, number), frozenset(words), title), date)
 
 
 def _nearest_of(embedder: Embedder) -> Nearest:
@@ -176,8 +176,9 @@ def _page(db: sqlite3.Connection, document: int) -> Page:
     url, title, date, sha256 = db.execute(
         "SELECT url, title, date, sha256 FROM document WHERE id = ?", (document,)
     ).fetchone()
-    parts = db.execute("SELECT text FROM passage WHERE document = ? ORDER BY id", (document,)).fetchall()
-    return Page(url, title, "".join(unpacked(part) for (part,) in parts), sha256, date)
+    sql = f"SELECT id - first, parts FROM passage {texts.JOINED} WHERE document = ? ORDER BY id"
+    text = "".join(texts.part(parts, number) for number, parts in db.execute(sql, (document,)))
+    return Page(url, title, text, sha256, date)
 
 
 def _nearest(db: sqlite3.Connection, url: str) -> list[Hit]:
@@ -195,9 +196,5 @@ def _nearest(db: sqlite3.Connection, url: str) -> list[Hit]:
 
 
 def _offer(db: sqlite3.Connection, document: int) -> Hit:
-    title, url, date, text = db.execute(
-        "SELECT title, url, date, text FROM document JOIN passage ON document = document.id WHERE document.id = ?"
-        " ORDER BY passage.id LIMIT 1",
-        (document,),
-    ).fetchone()
-    return Hit(title, url, snippets.snippet(unpacked(text), frozenset(), title), date)
+    (first,) = db.execute("SELECT min(id) FROM passage WHERE document = ?", (document,)).fetchone()
+    return _hit(db, first, ())

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from venus_edge.corpus import address, tantivy_index
-from venus_edge.corpus.store import check_version, connect, connect_to_read, translated
+from venus_edge.corpus.store import check, check_version, connect, connect_to_read, translated
+from venus_edge.errors import CorpusError
 
 _SOURCE = "id, kind, place, name, stamp, begun, pass, cursor"
+_START = 1 << 20  # bytes of a file in which its sources are looked for
 _LONGEST_WAY = 5  # redirects that lead one to the next
 
 
@@ -155,7 +157,17 @@ class Ledger:
 
 def export(index: Path, file: Path, archives: Mapping[str, str] | None = None) -> None:
     """Copies a corpus into a new file that tells nothing of this disk, with its index. Archives that it reads in place
-    are looked for beside it, by their own names or those of `archives`. Raises CorpusError, StorageError."""
+    are looked for beside it, by their own names or those of `archives`. Raises CorpusError, StorageError; then there is
+    no file."""
+    check(index)
+    try:
+        _copy(index, file, archives or {})
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+
+
+def _copy(index: Path, file: Path, archives: Mapping[str, str]) -> None:
     with translated(file), closing(connect_to_read(index)) as reading:
         reading.execute("VACUUM INTO ?", (str(file),))
     with translated(file), closing(connect(file, "rw")) as copy:
@@ -163,19 +175,42 @@ def export(index: Path, file: Path, archives: Mapping[str, str] | None = None) -
             tantivy_index.end(copy)
         for source in Ledger(copy).sources():
             place = str(index.parent / source.place)
-            beside = (archives or {}).get(place, Path(place).name) if source.kind == "zim" else ""
+            beside = archives.get(place, Path(place).name) if source.kind == "zim" else ""
             copy.execute("UPDATE source SET place = ? WHERE id = ?", (beside, source.number))
         copy.execute("PRAGMA journal_mode = DELETE")
         copy.execute("VACUUM")  # what is overwritten is not left in the file
 
 
 def sources_of(index: Path, checked: bool = True) -> list[SourceRow]:
-    """The sources of a corpus, read beside whoever writes it; not `checked`, of one of another version or damaged
-    elsewhere, too. Raises CorpusError."""
-    with translated(index), closing(connect_to_read(index)) as reading:
+    """The sources of a corpus, read beside whoever writes it; not `checked`, of one of another version, damaged
+    elsewhere or cut, too. Raises CorpusError."""
+    try:
+        with translated(index), closing(connect_to_read(index)) as reading:
+            if checked:
+                check_version(reading, index)
+            return Ledger(reading).sources()
+    except CorpusError:
         if checked:
-            check_version(reading, index)
-        return Ledger(reading).sources()
+            raise
+        with translated(index), closing(_start_of(index)) as reading:
+            return Ledger(reading).sources()
+
+
+def _start_of(index: Path) -> sqlite3.Connection:
+    """The first pages of a file as a database that ends there: one that was cut is not opened otherwise."""
+    with index.open("rb") as file:
+        start = bytearray(file.read(_START))
+    if not start.startswith(b"SQLite format 3\0"):
+        raise sqlite3.DatabaseError("file is not a database")
+    start += bytes(_START - len(start))  # for the roots of its tables, which are not looked at
+    size = int.from_bytes(start[16:18], "big") or 1
+    pages = len(start) // (65_536 if size == 1 else size)
+    start[18:20] = b"\1\1"  # no log beside it
+    start[28:32] = pages.to_bytes(4, "big")
+    start[92:96] = start[24:28]  # and that is the number of pages
+    connection = sqlite3.connect(":memory:")
+    connection.deserialize(bytes(start))
+    return connection
 
 
 def described(index: Path) -> list[tuple[SourceRow, int, int]]:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from venus_edge.corpus import texts
 from venus_edge.corpus.alike import Copies
-from venus_edge.corpus.batch import unpacked
 from venus_edge.corpus.frequency import Frequencies
 from venus_edge.corpus.fusion import fused
 from venus_edge.corpus.query import Query, Tier
@@ -130,7 +130,9 @@ def _is_of(db: sqlite3.Connection, document: int, site: str) -> bool:
 
 def _text_of(db: sqlite3.Connection, passage: int) -> tuple[str, str]:
     """The title and text of a passage."""
-    title, packed = db.execute(
-        "SELECT title, text FROM passage JOIN document ON document.id = document WHERE passage.id = ?", (passage,)
+    title, number, parts = db.execute(
+        f"SELECT title, passage.id - first, parts FROM passage JOIN document ON document.id = document {texts.JOINED}"
+        " WHERE passage.id = ?",
+        (passage,),
     ).fetchone()
-    return title, unpacked(packed)
+    return title, texts.part(parts, number)

@@ -4,10 +4,11 @@ In: documents and the files they came from. Out: rows; CorpusError or StorageErr
 database can be instead of a sound corpus. Ranking is `index`; what a folder holds is `folder`.
 
     meta      what this file is                        document  one address, its title, date, hash
-    address   key of an address -> document            passage   the document's text, compressed, in consecutive parts
+    address   key of an address -> document            passage   the document's text, in consecutive parts
     source    where documents are taken from           words     FTS5, contentless: a row a passage
     file      what was read there, and what came of it  names     FTS5, contentless: title and address of a document
-    redirect  an address that leads to another         (source, file and redirect are kept by `ledger`)
+    redirect  an address that leads to another         text      the texts of passages, compressed (`texts`)
+    (source, file and redirect are kept by `ledger`)
 """
 
 from __future__ import annotations
@@ -22,18 +23,22 @@ from pathlib import Path
 from types import TracebackType
 
 from venus_edge import terms
-from venus_edge.corpus import address, tantivy_index
-from venus_edge.corpus.batch import Batch, names_of, unpacked
+from venus_edge.corpus import address, tantivy_index, texts
+from venus_edge.corpus.batch import Batch, names_of
 from venus_edge.errors import CorpusError, StorageError
 
-SCHEMA = 3
+SCHEMA = 4
 APPLICATION_ID = 0x56454443  # "VEDC", in the file's header
 PASSAGE = 2_400  # characters: a long document's passages rank on their own
 BUILD = "venus-edge corpus build DIR"
 
 _TOKENIZER = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
+# What a corpus is made of stands first: a file that was cut may still tell it.
 _CREATE = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE source (
+  id INTEGER PRIMARY KEY, kind TEXT NOT NULL, place TEXT NOT NULL, name TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL,
+  begun TEXT NOT NULL, pass INTEGER NOT NULL, cursor INTEGER NOT NULL);
 CREATE TABLE document (
   id INTEGER PRIMARY KEY, url TEXT NOT NULL, host TEXT NOT NULL, title TEXT NOT NULL, date TEXT NOT NULL,
   sha256 TEXT NOT NULL);
@@ -41,11 +46,9 @@ CREATE INDEX document_host ON document (host) WHERE host <> '';
 CREATE TABLE address (key TEXT PRIMARY KEY, document INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX address_document ON address (document);
 CREATE INDEX address_caseless ON address (key COLLATE NOCASE) WHERE key <> lower(key);
-CREATE TABLE passage (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, text BLOB NOT NULL);
+CREATE TABLE passage (id INTEGER PRIMARY KEY, document INTEGER NOT NULL);
 CREATE INDEX passage_document ON passage (document);
-CREATE TABLE source (
-  id INTEGER PRIMARY KEY, kind TEXT NOT NULL, place TEXT NOT NULL, name TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL,
-  begun TEXT NOT NULL, pass INTEGER NOT NULL, cursor INTEGER NOT NULL);
+CREATE TABLE text (first INTEGER PRIMARY KEY, parts BLOB NOT NULL);
 CREATE TABLE file (
   source INTEGER NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, sha256 TEXT NOT NULL,
   document INTEGER NOT NULL, reason TEXT NOT NULL, pass INTEGER NOT NULL, PRIMARY KEY (source, path)) WITHOUT ROWID;
@@ -61,6 +64,7 @@ INSERT INTO meta VALUES ('terms', '{terms.VERSION}');
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA};
 """
+_PASSAGES = f"SELECT id, first, parts FROM passage {texts.JOINED} WHERE document = ? ORDER BY id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +248,10 @@ def _totals(block: bytes) -> list[int]:
 class Writer:
     """The one that writes: documents in, documents out, in batches that are in the file whole or not at all."""
 
-    def __init__(self, path: Path, engine: str = "") -> None:
+    def __init__(self, path: Path, engine: str = "", new: bool = True) -> None:
         """Opens the corpus at `path`, or begins one there, with an index of `engine` if it is "tantivy"; what is there
-        and damaged or old is kept aside."""
+        and damaged or old is kept aside. Not `new`: that raises CorpusError, because a corpus that is begun there knows
+        nothing of the sources of the old one."""
         if engine == tantivy_index.ENGINE:
             tantivy_index.library()
         self._path = path
@@ -256,7 +261,10 @@ class Writer:
             raise StorageError(
                 f"{path.parent}: {error.strerror}; set VENUS_DATA_DIR to a directory of yours"
             ) from error
-        _make_room(path)
+        if new:
+            _make_room(path)
+        else:
+            check(path, beside=False)
         with translated(path):
             self._db = connect(path, "rwc")
             try:
@@ -346,12 +354,13 @@ class Writer:
         row = self._db.execute("SELECT title, url FROM document WHERE id = ?", (document,)).fetchone()
         if row is None:
             return
-        passages = self._db.execute("SELECT id, text FROM passage WHERE document = ?", (document,)).fetchall()
-        for passage, text in passages if self._follower is None else ():
+        passages = self._db.execute(_PASSAGES, (document,)).fetchall()
+        for passage, first, parts in passages if self._follower is None else ():
             self._db.execute(
                 "INSERT INTO words (words, rowid, title, body) VALUES ('delete', ?, ?, ?)",
-                (passage, terms.spaced(row[0]), terms.spaced(unpacked(text))),
+                (passage, terms.spaced(row[0]), terms.spaced(texts.part(parts, passage - first))),
             )
+        texts.drop(self._db, [passage for passage, _, _ in passages])
         self._db.execute(
             "INSERT INTO names (names, rowid, title, address) VALUES ('delete', ?, ?, ?)", (document, *names_of(*row))
         )

@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from venus_edge import terms
-from venus_edge.corpus.batch import unpacked
+from venus_edge.corpus import texts
 from venus_edge.corpus.query import Tier
 from venus_edge.errors import CorpusError, StorageError
 
@@ -49,9 +49,10 @@ _END = """
 DROP TRIGGER IF EXISTS behind_new; DROP TRIGGER IF EXISTS behind_gone; DROP TABLE IF EXISTS behind;
 DELETE FROM meta WHERE name = 'tantivy';
 """
-_TEXTS = """
-SELECT behind.passage, title, host, text FROM behind LEFT JOIN passage ON passage.id = behind.passage
-LEFT JOIN document ON document.id = passage.document WHERE behind.passage > ? ORDER BY behind.passage LIMIT ?
+_TEXTS = f"""
+SELECT behind.passage, title, host, first, parts FROM behind LEFT JOIN passage ON passage.id = behind.passage
+LEFT {texts.JOINED} LEFT JOIN document ON document.id = passage.document
+WHERE behind.passage > ? ORDER BY behind.passage LIMIT ?
 """
 _STILL_THERE = """
 SELECT passage.document, passage.id FROM json_each(?) AS found JOIN passage ON passage.id = found.value
@@ -101,12 +102,15 @@ def end(db: sqlite3.Connection) -> None:
     """Makes FTS5 the index of a file that is to go alone. Within no transaction, and nobody else's file."""
     db.execute("BEGIN IMMEDIATE")
     last = 0
-    rows = "SELECT passage.id, title, text FROM passage JOIN document ON document.id = document WHERE passage.id > ?"
+    rows = (
+        "SELECT passage.id, title, first, parts FROM passage JOIN document ON document.id = document"
+        f" {texts.JOINED} WHERE passage.id > ?"
+    )
     while found := db.execute(f"{rows} ORDER BY passage.id LIMIT {_ROWS}", (last,)).fetchall():
         last = found[-1][0]
         db.executemany(
             "INSERT INTO words (rowid, title, body) VALUES (?, ?, ?)",
-            [(passage, terms.spaced(title), terms.spaced(unpacked(text))) for passage, title, text in found],
+            [(n, terms.spaced(title), terms.spaced(texts.part(row, n - first))) for n, title, first, row in found],
         )
     db.execute("COMMIT")
     db.executescript(_END)
@@ -275,11 +279,12 @@ class Follower:
     def _bring(self) -> None:
         last, highest = 0, self._last
         while rows := self._db.execute(_TEXTS, (last, _ROWS)).fetchall():
-            for passage, title, host, text in rows:
+            for passage, title, host, first, parts in rows:
                 if passage <= self._last:  # else it cannot be there
                     self._writer.delete_documents_by_term("passage", passage)
-                if text is not None:
-                    self._writer.add_document(self._document(passage, title, host, unpacked(text)))
+                if parts is not None:
+                    text = texts.part(parts, passage - first)
+                    self._writer.add_document(self._document(passage, title, host, text))
             last = rows[-1][0]
         self._last = max(highest, last)
 
