@@ -97,7 +97,8 @@ def quiet() -> Iterator[None]:
 def own(file: Path) -> Rank:
     """The query as it is, by libzim."""
     search: Any = importlib.import_module("libzim.search")
-    searcher = search.Searcher(importlib.import_module("libzim.reader").Archive(file))
+    with quiet():
+        searcher = search.Searcher(importlib.import_module("libzim.reader").Archive(file))
 
     def rank(query: str) -> list[int]:
         return [int(path) for path in searcher.search(search.Query().set_query(query)).getResults(0, 10)]

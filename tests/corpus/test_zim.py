@@ -370,6 +370,16 @@ def test_what_no_title_has_is_said_to_be_in_no_title(made: Path) -> None:
     assert failure == Failure(Trouble.EMPTY, "No title has any of these words, and n has no full-text index.")
 
 
+def test_libzim_s_own_words_do_not_reach_the_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with writer.Creator(tmp_path / "zh.zim").config_indexing(True, "zho") as creator:
+        creator.add_item(item("灯塔", "灯塔", "<p>克雷翁灯塔于1916年首次点亮。</p>".encode(), "text/html"))
+    capfd.readouterr()
+    zim = Zim(tmp_path / "zh.zim", extract)
+    assert [hit.title for hit in zim.search("灯塔 点亮").hits] == ["灯塔"]
+    zim.close()
+    assert capfd.readouterr() == ("", "")
+
+
 # -- addresses ---------------------------------------------------------------------------------------------------------
 
 

@@ -8,9 +8,11 @@ are not for several threads. How its all-words index is made to rank any words i
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from threading import RLock
@@ -69,13 +71,32 @@ def opened(file: Path) -> Archive:
     if magic != b"ZIM\x04":
         raise CorpusError(f"{file} is not a ZIM archive; name a .zim file")
     try:
-        return Archive(whole(file))
+        with _quiet():
+            return Archive(whole(file))
     except ERRORS as error:
         if file.suffix.lower() == ".zimaa":
             raise CorpusError(
                 f"{file}: a part is missing or damaged; fetch all parts ({_parts(file)}) again"
             ) from error
         raise CorpusError(f"{file}: the archive is damaged or cut; fetch it again") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What libzim writes past Python on stderr goes nowhere: as it opens an archive it tells of a language that it does
+    not stem, and of damage to its indexes, which is said otherwise."""
+    try:
+        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    except OSError:  # there is no stderr
+        yield
+        return
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _not_there(file: Path) -> str:
