@@ -406,7 +406,9 @@ def _environment(home: Path, manifest: Manifest, say: Callable[[str], None]) -> 
     _make_way(below, state)
     say(f"installing into {below}, without a network ...")
     try:
-        venv.create(below, with_pip=True)
+        venv.create(
+            below, with_pip=True, symlinks=os.name != "nt"
+        )  # as `python -m venv`: a copy may not find its library
     except OSError as error:
         raise Broken(f"Python's venv fails in {below} ({error}): name a folder on another disk") from error
     except subprocess.CalledProcessError as error:
