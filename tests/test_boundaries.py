@@ -99,6 +99,7 @@ ONE_DOOR = {  # library -> the only files that may import it
     "brotli": {"venus_edge/corpus/warc.py"},
     "zstandard": {"venus_edge/corpus/warc.py"},
     "click": {"venus_edge/cli/", "convert/venus_convert/cli.py"},
+    "packaging": {"venus_edge/pack/wheels.py"},
     "jinja2": {"venus_edge/protocol/rendering.py"},
     "gguf": {"convert/venus_convert/"},
     "torch": set[str](),
