@@ -514,7 +514,13 @@ def _cached(settings: Settings) -> Iterator[Kept]:
             if isinstance(copy.extracted, Failure):
                 yield Kept((copy.url, key), "", "", trouble=copy.extracted.detail)
             else:
-                yield Kept((copy.url, key), copy.extracted.title, copy.extracted.full, copy.extracted.date)
+                yield Kept(
+                    (copy.url, key),
+                    copy.extracted.title,
+                    copy.extracted.text,
+                    copy.extracted.date,
+                    rest=copy.extracted.rest,
+                )
 
 
 Newest = Mapping[str, tuple[str, int]]
@@ -532,8 +538,7 @@ def _of_session(place: str, settings: Settings, newest: Newest) -> Iterator[Kept
                 continue
             copy = cache.find(page["url"])
             urls = (page["url"], asked, *([copy.url] if copy is not None else []))
-            text = "\n\n".join(filter(None, (page["text"], page.get("rest", ""))))
-            yield Kept(urls, page["title"], text, page.get("date", ""))
+            yield Kept(urls, page["title"], page["text"], page.get("date", ""), rest=page.get("rest", ""))
 
 
 def _newest(sources: Iterable[SourceRow]) -> Newest:

@@ -20,6 +20,7 @@ class Extracted:
     title: str
     text: str
     date: str = ""
+    rest: str = ""
 
 
 def extract(body: bytes, url: str, content_type: str) -> Extracted | Failure:

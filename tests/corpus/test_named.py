@@ -168,6 +168,30 @@ def test_rebuilt_it_is_the_same_and_the_old_one_serves_until_then(chosen: Settin
     assert list(path.parent.glob("*.new*")) + list(path.parent.glob("*.writing")) == []
 
 
+SAVED = """<html><head><title>Kereon lighthouse</title></head><body>
+<nav><a href="/">Home</a> <a href="/lights">All lights</a> <a href="/contact">Contact us</a></nav>
+<main><h1>Kereon lighthouse</h1><table class="infobox"><tr><th>Prism</th><td>ZX-5521</td></tr></table>{}</main>
+<aside><table><tr><td>Jument</td><td>47.2 m</td></tr></table><ul><li>尼维迪克灯塔 36.9 m</li></ul></aside>
+</body></html>"""
+PROSE = "<p>It was built on a rock between 1907 and 1916, and part {} tells about its keepers, who rowed there.</p>"
+
+
+@pytest.mark.parametrize("query", ["47.2", "Jument height", "尼维迪克", "36.9", "ZX-5521"])
+def test_what_stands_in_a_table_or_a_sidebar_of_a_saved_page_is_found_and_read(
+    chosen: Settings, tmp_path: Path, query: str
+) -> None:
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    (folder / "kereon.html").write_text(SAVED.format("".join(PROSE.format(n) for n in range(9))), encoding="utf-8")
+    (folder / "other.md").write_text("# Other\n\nNothing of the kind.")
+    run = CliRunner()
+    run.invoke(cli, ["corpus", "create", "saved", str(folder)])
+    for place in ("saved", str(folder)):
+        hit = run.invoke(cli, ["corpus", "search", place, query]).stdout.splitlines()
+        assert hit[:2] == ["Kereon lighthouse", "  file:saved/kereon.html"]
+    assert "47.2 m" in run.invoke(cli, ["corpus", "show", "saved", "file:saved/kereon.html"]).output
+
+
 def test_a_second_writer_is_told_who_writes_and_readers_see_the_last_whole_state(chosen: Settings, docs: Path) -> None:
     corpora.create("docs", [str(docs)], chosen)
     with writing(corpora.path_of("docs", chosen)):

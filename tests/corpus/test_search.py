@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from venus_edge.corpus.index import Corpus
 from venus_edge.corpus.store import Document
-from venus_edge.values import Failure, Found, Hit, Trouble
+from venus_edge.values import Failure, Found, Hit, Page, Trouble
 
 Make = Callable[[Sequence[Document]], Corpus]
 
@@ -161,6 +161,26 @@ def test_site_filters_where_the_corpus_has_that_host(make: Make) -> None:
 def test_the_title_weighs_more_than_the_text(make: Make) -> None:
     corpus = make(docs(("Notes", "A gauge is here. " + "Other words. " * 3), ("Gauge", "Other words. " * 4)))
     assert order(corpus.search("gauge")) == [1, 0]
+
+
+def test_a_heading_weighs_more_than_the_text(make: Make) -> None:
+    corpus = make(
+        docs("A gauge is here.\n\n# Notes\n\nOther words.", "The same notes.\n\n## Gauge\n\nOther words here.")
+    )
+    assert order(corpus.search("gauge")) == [1, 0]
+
+
+def test_what_stands_beside_the_main_text_is_found_and_counts_less(make: Make) -> None:
+    menu = "[Contact lenses](https://x.example/c) [灯塔列表](https://x.example/l) Prism ZX-5521, 47.2 m"
+    beside = Document("https://x.example/0", "Kereon", "The tower stands on a rock.", rest=menu)
+    about = Document("https://x.example/1", "Sight", "Contact lenses are worn on the eye by many who see badly.")
+    corpus = make([beside, about])
+    assert order(corpus.search("contact lenses")) == [1, 0]
+    for query in ("ZX-5521", "47.2", "灯塔列表", "kereon prism"):
+        assert order(corpus.search(query)) == [0]
+    page = corpus.open("https://x.example/0")
+    assert isinstance(page, Page)
+    assert (page.text, page.rest, page.sha256) == (beside.text, menu, beside.sha256)
 
 
 def test_ten_hits_unless_told_otherwise(make: Make) -> None:

@@ -214,7 +214,7 @@ def show(corpus_: str, url: str) -> None:
             clean((page.detail or f"{url} is not in the corpus") + (near and f"; near it:{near}"))
         )
     click.echo(clean(f"{page.title}\n{page.url}\n"))
-    click.echo(clean(page.text))
+    click.echo(clean(page.full))
 
 
 @corpus.command()

@@ -10,13 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 from venus_edge import terms
-from venus_edge.corpus import store, tantivy_index, texts
-from venus_edge.corpus.batch import names_of
+from venus_edge.corpus import store, tantivy_index
+from venus_edge.corpus.batch import index_words, names_of
 
 _ROWS = 1_000  # read together
-_PASSAGES = f"""
-SELECT passage.id, title, first, parts FROM passage JOIN document ON document.id = document {texts.JOINED}
-WHERE passage.id > ? ORDER BY passage.id LIMIT ?"""
 _DOCUMENTS = "SELECT id, title, url FROM document WHERE id > ? ORDER BY id LIMIT ?"
 
 
@@ -33,13 +30,8 @@ def index_again(path: Path, into: Path) -> None:
         in_fts5 = tantivy_index.folder_of(db, into) is None
         for table in ("words", "names"):
             db.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")
-        last = 0
-        while in_fts5 and (rows := db.execute(_PASSAGES, (last, _ROWS)).fetchall()):
-            words = [
-                (n, terms.spaced(title), terms.spaced(texts.part(row, n - first))) for n, title, first, row in rows
-            ]
-            db.executemany("INSERT INTO words (rowid, title, body) VALUES (?, ?, ?)", words)
-            last = rows[-1][0]
+        if in_fts5:
+            index_words(db)
         last = 0
         while rows := db.execute(_DOCUMENTS, (last, _ROWS)).fetchall():
             names = [(number, *names_of(title, url)) for number, title, url in rows]

@@ -7,6 +7,7 @@ begins or ends a transaction. Sent one by one, rows cost a sixth more.
 from __future__ import annotations
 
 import hashlib
+import re
 import sqlite3
 from collections.abc import Sequence
 
@@ -16,13 +17,17 @@ from venus_edge.corpus import address, texts
 _MOST = 4_000_000  # characters that are held
 
 _INSERTS = (
-    "INSERT INTO document (id, url, host, title, date, sha256) VALUES (?, ?, ?, ?, ?, ?)",
+    "INSERT INTO document (id, url, host, title, date, sha256, main) VALUES (?, ?, ?, ?, ?, ?, ?)",
     "INSERT OR IGNORE INTO address (key, document) VALUES (?, ?)",
     "INSERT INTO names (rowid, title, address) VALUES (?, ?, ?)",
-    "INSERT INTO passage (id, document) VALUES (?, ?)",
+    "INSERT INTO passage (id, document, beside) VALUES (?, ?, ?)",
     "INSERT INTO text (first, parts) VALUES (?, ?)",
-    "INSERT INTO words (rowid, title, body) VALUES (?, ?, ?)",
+    "INSERT INTO words (rowid, title, body, heading, beside) VALUES (?, ?, ?, ?, ?)",
 )
+_PASSAGES = f"""
+SELECT passage.id, title, beside, first, parts FROM passage JOIN document ON document.id = document {texts.JOINED}
+WHERE passage.id > ? ORDER BY passage.id LIMIT 1000"""
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
 _TEXTS = 4  # of these
 _Row = tuple[object, ...]
 
@@ -49,25 +54,28 @@ class Batch:
         """The id and text hash of a document that is held under this key of an address."""
         return self._held.get(key)
 
-    def put(self, title: str, url: str, date: str, aliases: Sequence[str], parts: Sequence[str]) -> int:
-        """Holds a document in passages, and gives its id."""
+    def put(
+        self, title: str, url: str, date: str, aliases: Sequence[str], main: Sequence[str], beside: Sequence[str]
+    ) -> int:
+        """Holds a document in passages of its main text and of what stands beside that, and gives its id."""
         if self._last == (0, 0):
             self._last = self._db.execute(
                 "SELECT (SELECT ifnull(max(id), 0) FROM document), (SELECT ifnull(max(id), 0) FROM passage)"
             ).fetchone()
         number, passage = self._last[0] + 1, self._last[1]
         documents, addresses, names, passages, _, words = self._rows
-        digest = hashlib.sha256("".join(parts).encode()).hexdigest()
+        digest = hashlib.sha256("".join((*main, *beside)).encode()).hexdigest()
         keys = [address.key(each) for each in (url, *aliases)]
-        documents.append((number, url, address.host(url), title, date, digest))
+        documents.append((number, url, address.host(url), title, date, digest, sum(map(len, main))))
         addresses.extend((key, number) for key in keys)
         spaced, spaced_address = names_of(title, url)
         names.append((number, spaced, spaced_address))
-        for passage, part in enumerate(parts, passage + 1):  # noqa: B020 (the last one is kept)
-            passages.append((passage, number))
+        last = passage + len(main)
+        for passage, part in enumerate((*main, *beside), passage + 1):  # noqa: B020 (the last one is kept)
+            passages.append((passage, number, passage > last))
             self._hold(passage, part)
             if self._indexed:
-                words.append((passage, spaced, terms.spaced(part)))
+                words.append((passage, *words_of(spaced, part, passage > last)))
             self._size += len(part)
         for key in keys:
             self._held.setdefault(key, (number, digest))
@@ -96,6 +104,27 @@ class Batch:
             rows.clear()
         self._held.clear()
         self._size = 0
+
+
+def words_of(title: str, part: str, beside: bool) -> tuple[str, str, str, str]:
+    """What the table `words` has of a passage under a title that is spaced already: `beside` the main text it counts
+    less, and headings count once more."""
+    if beside:
+        return title, "", "", terms.spaced(part)
+    headings = terms.spaced("\n".join(_HEADING.findall(part))) if "#" in part else ""
+    return title, terms.spaced(part), headings, ""
+
+
+def index_words(db: sqlite3.Connection) -> None:
+    """Fills the table `words`, which is empty, from the texts of all passages. In a transaction."""
+    last = 0
+    while rows := db.execute(_PASSAGES, (last,)).fetchall():
+        found = [
+            (passage, *words_of(terms.spaced(title), texts.part(parts, passage - first), beside))
+            for passage, title, beside, first, parts in rows
+        ]
+        db.executemany(_INSERTS[-1], found)
+        last = rows[-1][0]
 
 
 def names_of(title: str, url: str) -> tuple[str, str]:

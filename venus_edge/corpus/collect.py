@@ -314,7 +314,7 @@ def _store(run: _Run, source: SourceRow, path: str, document: Document, known: F
     if not free:
         _skip(run, source, path, "another document has its address", None, replace(now, document=in_the_way))
         return
-    number = run.writer.put(Document(free[0], document.title, document.text, document.date, tuple(free[1:])))
+    number = run.writer.put(replace(document, url=free[0], aliases=tuple(free[1:])))
     renewed = known is not None and not known.reason
     run.report.updated += renewed
     run.report.added += not renewed

@@ -173,12 +173,12 @@ def _document_at(db: sqlite3.Connection, url: str) -> int | None:
 
 
 def _page(db: sqlite3.Connection, document: int) -> Page:
-    url, title, date, sha256 = db.execute(
-        "SELECT url, title, date, sha256 FROM document WHERE id = ?", (document,)
+    url, title, date, sha256, main = db.execute(
+        "SELECT url, title, date, sha256, main FROM document WHERE id = ?", (document,)
     ).fetchone()
     sql = f"SELECT id - first, parts FROM passage {texts.JOINED} WHERE document = ? ORDER BY id"
     text = "".join(texts.part(parts, number) for number, parts in db.execute(sql, (document,)))
-    return Page(url, title, text, sha256, date)
+    return Page(url, title, text[:main], sha256, date, rest=text[main + len(store.BETWEEN) :])
 
 
 def _nearest(db: sqlite3.Connection, url: str) -> list[Hit]:

@@ -22,6 +22,7 @@ class Kept:
     text: str
     date: str = ""
     trouble: str = ""
+    rest: str = ""
 
 
 class KeptPages:
@@ -39,7 +40,7 @@ class KeptPages:
 
     def read(self, cursor: int) -> Iterator[Read]:
         for number, kept in enumerate(self._pages(), 1):
-            body = "\n".join((kept.title, kept.date, kept.trouble, kept.text)).encode("utf-8", "replace")
+            body = "\n".join((kept.title, kept.date, kept.trouble, kept.text, kept.rest)).encode("utf-8", "replace")
             yield Read(number, 0, Record(kept.urls[0], len(body), partial(bytes, body), partial(_document, kept)))
 
 
@@ -48,5 +49,5 @@ def _document(kept: Kept, _: bytes) -> Document | str:
         return kept.trouble
     if not kept.text.strip():
         return "it has no text"
-    text = kept.text.encode("utf-8", "replace").decode()
-    return Document(kept.urls[0], " ".join(kept.title.split()), text, kept.date, kept.urls[1:])
+    text, rest = (part.encode("utf-8", "replace").decode() for part in (kept.text, kept.rest))
+    return Document(kept.urls[0], " ".join(kept.title.split()), text, kept.date, kept.urls[1:], rest)

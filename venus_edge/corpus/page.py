@@ -35,6 +35,8 @@ class Extracted(Protocol):
     def text(self) -> str: ...
     @property
     def date(self) -> str: ...
+    @property
+    def rest(self) -> str: ...
 
 
 Extract = Callable[[bytes, str, str], Extracted | Failure]  # body, address, content type
@@ -78,10 +80,10 @@ def from_page(body: bytes, urls: Sequence[str], extract: Extract, content_type: 
     page = extract(body, urls[0], content_type)
     if isinstance(page, Failure):
         return page.detail
-    text = page.text.encode("utf-8", "replace").decode()
+    text, rest = (part.encode("utf-8", "replace").decode() for part in (page.text, page.rest))
     if not text.strip():
         return "it has no text"
-    return Document(urls[0], " ".join(page.title.split()), text, page.date, tuple(dict.fromkeys(urls[1:])))
+    return Document(urls[0], " ".join(page.title.split()), text, page.date, tuple(dict.fromkeys(urls[1:])), rest)
 
 
 def addresses_in(body: bytes) -> list[str]:

@@ -24,10 +24,10 @@ from types import TracebackType
 
 from venus_edge import terms
 from venus_edge.corpus import address, tantivy_index, texts
-from venus_edge.corpus.batch import Batch, names_of
+from venus_edge.corpus.batch import Batch, names_of, words_of
 from venus_edge.errors import CorpusError, StorageError
 
-SCHEMA = 4
+SCHEMA = 5
 APPLICATION_ID = 0x56454443  # "VEDC", in the file's header
 PASSAGE = 2_400  # characters: a long document's passages rank on their own
 BUILD = "venus-edge corpus build DIR"
@@ -41,12 +41,12 @@ CREATE TABLE source (
   begun TEXT NOT NULL, pass INTEGER NOT NULL, cursor INTEGER NOT NULL);
 CREATE TABLE document (
   id INTEGER PRIMARY KEY, url TEXT NOT NULL, host TEXT NOT NULL, title TEXT NOT NULL, date TEXT NOT NULL,
-  sha256 TEXT NOT NULL);
+  sha256 TEXT NOT NULL, main INTEGER NOT NULL);
 CREATE INDEX document_host ON document (host) WHERE host <> '';
 CREATE TABLE address (key TEXT PRIMARY KEY, document INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX address_document ON address (document);
 CREATE INDEX address_caseless ON address (key COLLATE NOCASE) WHERE key <> lower(key);
-CREATE TABLE passage (id INTEGER PRIMARY KEY, document INTEGER NOT NULL);
+CREATE TABLE passage (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, beside INTEGER NOT NULL);
 CREATE INDEX passage_document ON passage (document);
 CREATE TABLE text (first INTEGER PRIMARY KEY, parts BLOB NOT NULL);
 CREATE TABLE file (
@@ -54,9 +54,9 @@ CREATE TABLE file (
   document INTEGER NOT NULL, reason TEXT NOT NULL, pass INTEGER NOT NULL, PRIMARY KEY (source, path)) WITHOUT ROWID;
 CREATE INDEX file_document ON file (document) WHERE reason <> '';
 CREATE TABLE redirect (key TEXT PRIMARY KEY, target TEXT NOT NULL, source INTEGER NOT NULL) WITHOUT ROWID;
-CREATE VIRTUAL TABLE words USING fts5 (title, body, content='', tokenize="{_TOKENIZER}");
+CREATE VIRTUAL TABLE words USING fts5 (title, body, heading, beside, content='', tokenize="{_TOKENIZER}");
 CREATE VIRTUAL TABLE names USING fts5 (title, address, content='', tokenize="{_TOKENIZER}");
-INSERT INTO words (words, rank) VALUES ('rank', 'bm25(2.0, 1.0)');
+INSERT INTO words (words, rank) VALUES ('rank', 'bm25(2.0, 1.0, 1.0, 0.5)');
 INSERT INTO words (words, rank) VALUES ('hashsize', 2000000);
 INSERT INTO words (words, rank) VALUES ('pgsz', 8000);
 INSERT INTO words (words, rank) VALUES ('automerge', 16);
@@ -64,22 +64,30 @@ INSERT INTO meta VALUES ('terms', '{terms.VERSION}');
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA};
 """
-_PASSAGES = f"SELECT id, first, parts FROM passage {texts.JOINED} WHERE document = ? ORDER BY id"
+_PASSAGES = f"SELECT id, beside, first, parts FROM passage {texts.JOINED} WHERE document = ? ORDER BY id"
+_DELETE = "INSERT INTO words (words, rowid, title, body, heading, beside) VALUES ('delete', ?, ?, ?, ?, ?)"
+BETWEEN = "\n\n"  # the main text and the rest
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What goes in: a text under an address. `aliases` are further addresses that open it."""
+    """What goes in: a text under an address. `aliases` are further addresses that open it; `rest` is what stands around
+    the main text and counts less."""
 
     url: str
     title: str
     text: str
     date: str = ""
     aliases: tuple[str, ...] = ()
+    rest: str = ""
+
+    @property
+    def full(self) -> str:
+        return f"{self.text}{BETWEEN}{self.rest}" if self.rest else self.text
 
     @property
     def sha256(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        return hashlib.sha256(self.full.encode()).hexdigest()
 
 
 # -- errors of the database, translated once --------------------------------------------------------------------------
@@ -342,11 +350,9 @@ class Writer:
         old = self.find(document.url)
         if old:
             self.drop(old[0])
-        text = _storable(document.text)
-        parts = [text[start:end] for start, end in terms.passages(text, PASSAGE)]
-        return self._batch.put(
-            _storable(document.title), _storable(document.url), document.date, document.aliases, parts
-        )
+        main, beside = _parts(document.text), _parts(BETWEEN + document.rest) if document.rest else []
+        title, url = _storable(document.title), _storable(document.url)
+        return self._batch.put(title, url, document.date, document.aliases, main, beside)
 
     def drop(self, document: int) -> None:
         """Takes a document out. A contentless table wants to be told what it had: the same words from the same text."""
@@ -355,12 +361,11 @@ class Writer:
         if row is None:
             return
         passages = self._db.execute(_PASSAGES, (document,)).fetchall()
-        for passage, first, parts in passages if self._follower is None else ():
-            self._db.execute(
-                "INSERT INTO words (words, rowid, title, body) VALUES ('delete', ?, ?, ?)",
-                (passage, terms.spaced(row[0]), terms.spaced(texts.part(parts, passage - first))),
-            )
-        texts.drop(self._db, [passage for passage, _, _ in passages])
+        title = terms.spaced(row[0])
+        for passage, beside, first, parts in passages if self._follower is None else ():
+            words = words_of(title, texts.part(parts, passage - first), beside)
+            self._db.execute(_DELETE, (passage, *words))
+        texts.drop(self._db, [passage for passage, *_ in passages])
         self._db.execute(
             "INSERT INTO names (names, rowid, title, address) VALUES ('delete', ?, ?, ?)", (document, *names_of(*row))
         )
@@ -371,6 +376,11 @@ class Writer:
         """Documents in the corpus."""
         with translated(self._path):
             return int(self._db.execute("SELECT count(*) FROM document").fetchone()[0])
+
+
+def _parts(text: str) -> list[str]:
+    text = _storable(text)
+    return [text[start:end] for start, end in terms.passages(text, PASSAGE)]
 
 
 def _storable(text: str) -> str:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from venus_edge import terms
 from venus_edge.corpus import texts
+from venus_edge.corpus.batch import index_words, words_of
 from venus_edge.corpus.query import Tier
 from venus_edge.errors import CorpusError, StorageError
 
@@ -50,7 +51,7 @@ DROP TRIGGER IF EXISTS behind_new; DROP TRIGGER IF EXISTS behind_gone; DROP TABL
 DELETE FROM meta WHERE name = 'tantivy';
 """
 _TEXTS = f"""
-SELECT behind.passage, title, host, first, parts FROM behind LEFT JOIN passage ON passage.id = behind.passage
+SELECT behind.passage, title, host, beside, first, parts FROM behind LEFT JOIN passage ON passage.id = behind.passage
 LEFT {texts.JOINED} LEFT JOIN document ON document.id = passage.document
 WHERE behind.passage > ? ORDER BY behind.passage LIMIT ?
 """
@@ -101,17 +102,7 @@ def name_folder(db: sqlite3.Connection, path: Path) -> Path:
 def end(db: sqlite3.Connection) -> None:
     """Makes FTS5 the index of a file that is to go alone. Within no transaction, and nobody else's file."""
     db.execute("BEGIN IMMEDIATE")
-    last = 0
-    rows = (
-        "SELECT passage.id, title, first, parts FROM passage JOIN document ON document.id = document"
-        f" {texts.JOINED} WHERE passage.id > ?"
-    )
-    while found := db.execute(f"{rows} ORDER BY passage.id LIMIT {_ROWS}", (last,)).fetchall():
-        last = found[-1][0]
-        db.executemany(
-            "INSERT INTO words (rowid, title, body) VALUES (?, ?, ?)",
-            [(n, terms.spaced(title), terms.spaced(texts.part(row, n - first))) for n, title, first, row in found],
-        )
+    index_words(db)
     db.execute("COMMIT")
     db.executescript(_END)
 
@@ -132,10 +123,11 @@ def library() -> ModuleType:
 
 
 def _analyzer() -> TextAnalyzer:
-    """Words as FTS5 parts them, of a text that `terms.spaced` has folded; English ones stemmed."""
+    """Words of a text that `terms.spaced` has folded, English ones stemmed. It parts at what is no letter or digit, so
+    that some words of India are phrases; parting as FTS5 does, by an expression, takes twice the time."""
     lib = library()
-    tokenizer = lib.Tokenizer.regex(r"[\p{L}\p{N}\p{M}\p{Co}]+")
-    made: TextAnalyzer = lib.TextAnalyzerBuilder(tokenizer).filter(lib.Filter.stemmer("english")).build()
+    builder = lib.TextAnalyzerBuilder(lib.Tokenizer.simple())
+    made: TextAnalyzer = builder.filter(lib.Filter.stemmer("english")).build()
     return made
 
 
@@ -279,21 +271,21 @@ class Follower:
     def _bring(self) -> None:
         last, highest = 0, self._last
         while rows := self._db.execute(_TEXTS, (last, _ROWS)).fetchall():
-            for passage, title, host, first, parts in rows:
+            for passage, title, host, beside, first, parts in rows:
                 if passage <= self._last:  # else it cannot be there
                     self._writer.delete_documents_by_term("passage", passage)
                 if parts is not None:
-                    text = texts.part(parts, passage - first)
-                    self._writer.add_document(self._document(passage, title, host, text))
+                    words = words_of(terms.spaced(title), texts.part(parts, passage - first), beside)
+                    self._writer.add_document(self._document(passage, host, words))
             last = rows[-1][0]
         self._last = max(highest, last)
 
-    def _document(self, passage: int, title: str, host: str, text: str) -> Document:
+    def _document(self, passage: int, host: str, words: Sequence[str]) -> Document:
         made: Document = self._lib.Document()
-        spaced = terms.spaced(title)
-        for _ in range(_TITLE if spaced else 0):
-            made.add_text("text", spaced)  # no phrase reaches from one value into the next
-        made.add_text("text", terms.spaced(text))
+        title, *others = words
+        for each in (*[title] * _TITLE, *others):
+            if each:
+                made.add_text("text", each)  # no phrase reaches from one value into the next
         made.add_integer("passage", passage)
         labels = host.split(".")
         for n in range(len(labels) if host else 0):

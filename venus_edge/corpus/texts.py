@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 
-GROUP = 6_000  # characters, from which on a row is full
+GROUP = 18_000  # characters, from which on a row is full
 _LEVEL = 1  # of zlib: within 2% of level 6 in size for passages, and a sixth faster
 
 JOINED = "JOIN text ON text.first = (SELECT max(first) FROM text WHERE first <= passage.id)"
