@@ -30,6 +30,7 @@ PAGES = [
     ("A/Brest", "Brest", "<p>Port city in Brittany.</p>"),
     ("A/灯塔", "灯塔", "<p>克雷翁灯塔于1916年首次点亮。</p>"),
     ("A/Cryin'", "Cryin'", "<p>Gulls.</p>"),
+    ("A/Help:Lights", "Help:Lights", "<p>How to light a lamp.</p>"),
 ]
 
 
@@ -137,6 +138,8 @@ def test_a_query_without_a_word_is_said_to_be_none(made: Path, query: str) -> No
         ("“zim:i/A/Ar_Men”", "Ar Men"),
         ("zim:i/A/灯塔。", "灯塔"),
         ("zim:i/A/Cryin'", "Cryin'"),
+        ("Help:Lights", "Help:Lights"),
+        ("zim:i/A/Help:Lights?action=view#top", "Help:Lights"),
     ],
 )
 def test_an_entry_opens_however_its_path_is_written(made: Path, path: str, title: str) -> None:
@@ -232,7 +235,7 @@ def test_several_archives_answer_at_once(made: Path, tmp_path: Path) -> None:
 def test_an_archive_is_indexed_on_request_with_its_redirects(made: Path, tmp_path: Path) -> None:
     chosen = settings(tmp_path)
     report = corpora.create("ours", [str(made / "n.zim")], chosen, index=True)
-    assert (report.added, [skipped.path for skipped in report.skipped]) == (6, ["A/Doc"])
+    assert (report.added, [skipped.path for skipped in report.skipped]) == (7, ["A/Doc"])
     opened = corpora.opened(corpora.path_of("ours", chosen), chosen, lambda _: None)
     for query in QUESTIONS:
         assert opened.search(query).hits[0].url == "zim:n/A/Kereon"
@@ -353,8 +356,8 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("query", "titles"),
     [
-        ("the light", ["Kereon light"]),
-        ("men of lights", ["Ar Men", "Kereon light"]),
+        ("the light", ["Help:Lights", "Kereon light"]),
+        ("men of lights", ["Help:Lights", "Ar Men", "Kereon light"]),
         ("灯", ["灯塔"]),
         ("KÉRÉON", ["Kereon light"]),
         ("doc", []),
@@ -517,7 +520,7 @@ def test_the_command_line_names_each_archive_that_cannot_be_read(made: Path, tmp
         "left out text.zim: text.zim is not a ZIM archive; name a .zim file",
         "left out empty.zim: empty.zim is empty; fetch the archive again",
         "left out missing.zim: there is no archive at missing.zim; name a .zim file",
-        "good: 8 entries, read in place",
+        "good: 9 entries, read in place",
     ])  # fmt: skip
     assert run(tmp_path, "search", "lights", "Kereon")[1].startswith("Kereon light\n  zim:good/A/Kereon\n")
     assert "sources: 1, 1 read in place" in run(tmp_path, "list")[1]

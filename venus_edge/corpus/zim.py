@@ -7,7 +7,6 @@ are not for several threads. How its all-words index is made to rank any words i
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shlex
@@ -43,6 +42,7 @@ _OF_A_WIKI = re.compile(  # openZIM's names of archives
 )
 _OF_A_SITE = re.compile(r"((?:[a-z0-9-]+\.)+[a-z]{2,})_")
 _WRAPPED, _MARKS_AFTER = " <>\"'`“”‘’«»", ".,;:!?)]}。，；：！？）】》」"
+_ELSEWHERE = re.compile(r"(?:file|ftp|mailto|tel|javascript|data|blob|about|urn):", re.IGNORECASE)
 _PIECE = re.compile(r"\.zim[a-z][a-z]")  # an end of a name
 NO_INDEX = (
     "{} has no full-text index: only its titles are searched; index it with: venus-edge corpus create NAME {} --index"
@@ -210,7 +210,7 @@ class Zim:
             made = document(self.name, entry, kind, self._extract, body)
         if isinstance(made, str):
             return Failure(Trouble.UNREADABLE, made)
-        return Page(made.url, made.title, made.text, hashlib.sha256(made.text.encode()).hexdigest())
+        return Page(made.url, made.title, made.text, made.sha256, made.date, rest=made.rest)
 
     def _entry(self, url: str) -> Entry | None:
         """What an address leads to, as it is or without the marks of a sentence around it."""
@@ -249,7 +249,7 @@ class Zim:
             names = {unquote(each).casefold() for each in (name, name.partition("#")[0])}
             return [path] if self.name.casefold() in names else []
         if not page.is_web(url):
-            return [] if re.match(r"[a-z]+:", url, re.IGNORECASE) else [url]
+            return [] if _ELSEWHERE.match(url) else [url]
         bare = re.sub(r"^https?:/*", "", url.partition("#")[0], flags=re.IGNORECASE)
         paths = [bare, bare.removeprefix("www."), f"www.{bare}", bare.rstrip("/"), bare + "/"]
         return [*paths, *_on_site(url)] if _host(url) in self._sites else paths
@@ -318,8 +318,9 @@ def document(name: str, entry: Entry, kind: str, extract: Extract, body: bytes) 
     made = page.from_page(body, [own.replace(archive, _BASE, 1)], extract, kind)
     if isinstance(made, str):
         return made
+    text, rest = (part.replace(_BASE, archive) for part in (made.text, made.rest))
     web = page.addresses_in(body) if "html" in kind else []
-    return Document(own, title_of(entry, made.title), made.text.replace(_BASE, archive), made.date, tuple(web))
+    return Document(own, title_of(entry, made.title), text, made.date, tuple(web), rest)
 
 
 class ZimReader:
