@@ -96,8 +96,8 @@ ONE_DOOR = {  # library -> the only files that may import it
     "sqlite3": {"venus_edge/corpus/", "venus_edge/sources/cache.py"},
     "libzim": {"venus_edge/corpus/"},
     "tantivy": {"venus_edge/corpus/tantivy_index.py"},
-    "brotli": {"venus_edge/corpus/warc.py"},
-    "zstandard": {"venus_edge/corpus/warc.py"},
+    "brotli": {"venus_edge/corpus/message.py"},
+    "zstandard": {"venus_edge/corpus/message.py", "venus_edge/corpus/warc.py"},  # bodies, and whole archives
     "click": {"venus_edge/cli/", "convert/venus_convert/cli.py"},
     "packaging": {"venus_edge/pack/wheels.py"},
     "jinja2": {"venus_edge/protocol/rendering.py"},

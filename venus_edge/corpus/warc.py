@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import urljoin
 
-from venus_edge.corpus import page
+from venus_edge.corpus import message, page
 from venus_edge.corpus.collect import DamagedError, Item, Read, Record, Redirect, Report, Size, Skipped
 from venus_edge.corpus.jsonl import stamp_of
 from venus_edge.corpus.page import Extract
@@ -33,7 +33,6 @@ _DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile, ValueErro
 _LONGEST_LINE, _MOST_LINES = 65_536, 1_000  # of a header
 _BLOCK = 1 << 20
 _ZSTD, _ZSTD_DICTIONARY = b"\x28\xb5\x2f\xfd", b"\x5d\x2a\x4d\x18"  # how a frame begins; IIPC, WARC with zstd 1.0
-_LARGEST_WINDOW = 1 << 27  # bytes of a zstd frame that are in memory
 _SIP = 1 << 12  # bytes of zstd that go in at a time: it makes megabytes of them
 _HEAD = 65_536  # of a record that is too large, by which it is told whether that matters
 _NOT_PAGES = re.compile(r"^(image|video|audio|font)/|javascript|/css|ecmascript|wasm|font-", re.IGNORECASE)
@@ -194,7 +193,7 @@ def _is_asked_for(each: _Numbered) -> bool:
     named = each.entry.fields.get("warc-resource-type", "").lower()
     if named or each.request is None:
         return named in _WEB
-    headers = _headers(each.request.block)
+    headers = message.headers_of(each.request.block)
     if destination := headers.get("sec-fetch-dest", "").lower():
         return destination in _SHOWN
     return not each.request.block.startswith(b"POST ") and "x-requested-with" not in headers
@@ -204,7 +203,7 @@ def _revisit(entry: _Entry) -> Iterator[Item]:
     """The same as was there before: at the address that it names, or wherever its payload is known from."""
     target = entry.fields.get("warc-refers-to-target-uri", "").strip("<> ")
     digest = entry.fields.get("warc-payload-digest", "")
-    status, headers, _ = _http(entry.block)
+    status, headers, _ = message.parsed(entry.block)
     if 300 <= status < 400 and headers.get("location"):
         yield Redirect(entry.url, urljoin(entry.url, headers["location"]))
     elif target or digest:
@@ -213,7 +212,7 @@ def _revisit(entry: _Entry) -> Iterator[Item]:
 
 def _response(each: _Numbered, extract: Extract) -> Iterator[Item]:
     entry = each.entry
-    status, headers, body = _http(entry.block)
+    status, headers, body = message.parsed(entry.block)
     kind = headers.get("content-type", "")
     if 300 <= status < 400 and headers.get("location"):
         yield Redirect(entry.url, urljoin(entry.url, headers["location"]))
@@ -224,7 +223,7 @@ def _response(each: _Numbered, extract: Extract) -> Iterator[Item]:
     elif not entry.is_whole:
         yield from _record(entry, b"", kind, extract)
     else:
-        plain = _plain(body, headers)
+        plain = message.plain(body, headers)
         yield from [Skipped(entry.url, plain)] if isinstance(plain, str) else _record(entry, plain, kind, extract)
 
 
@@ -275,11 +274,11 @@ def _unpacked_stream(raw: IO[bytes]) -> IO[bytes]:
     if head[:4] == _ZSTD_DICTIONARY:
         (size,) = struct.unpack("<I", head[4:])
         body = raw.read(8 + min(size, page.LARGEST))[8:]
-        plain = _unzstd(body, page.LARGEST) if body.startswith(_ZSTD) else body
+        plain = message.unzstd(body, page.LARGEST) if body.startswith(_ZSTD) else body
         if plain is None:
             raise ValueError("a damaged dictionary")
         dictionary = zstandard.ZstdCompressionDict(plain)
-    unpacker = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=_LARGEST_WINDOW)
+    unpacker = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=message.LARGEST_WINDOW)
     return cast("IO[bytes]", io.BufferedReader(_Frames(raw, unpacker.decompressobj)))
 
 
@@ -358,104 +357,3 @@ def _taken(stream: IO[bytes], length: int) -> tuple[bytes, bool]:
             raise EOFError
         left -= len(part)
     return block, is_whole
-
-
-# -- HTTP messages ----------------------------------------------------------------------------------------------------
-
-
-def _http(block: bytes) -> tuple[int, dict[str, str], bytes]:
-    """(status, headers, body) of a message; (0, {}, b"") if it is none."""
-    first = re.match(rb"HTTP/\d(?:\.\d)? +(\d{3})[^\n]*\n", block)
-    if first is None:
-        return 0, {}, b""
-    end = re.compile(rb"\r?\n\r?\n|\A\r?\n").search(block, first.end() - 2)
-    head, body = (block[: end.start()], block[end.end() :]) if end else (block, b"")
-    return int(first[1]), _headers(head), body
-
-
-def _headers(head: bytes) -> dict[str, str]:
-    """The header lines of a message, behind its first line and up to the empty one."""
-    headers: dict[str, str] = {}
-    for line in head.decode("latin-1").splitlines()[1:]:
-        if not line:
-            break
-        name, _, value = line.partition(":")
-        headers.setdefault(name.strip().lower(), value.strip())
-    return headers
-
-
-def _plain(body: bytes, headers: Mapping[str, str]) -> bytes | str:
-    """The body without chunks and compression, or why it cannot be read. Crawlers that undo both leave the headers."""
-    if "chunked" in headers.get("transfer-encoding", "").lower():
-        body = _joined(body)
-    for coding in reversed(re.split(r"[,\s]+", headers.get("content-encoding", "").lower())):
-        try:
-            plain = _unpacked(body, coding)
-        except ImportError:
-            return f"its body is packed as {coding}: pip install 'venus-edge[fast]'"
-        if plain is None:
-            return f"its body is packed as {coding}, which is not read, or is damaged"
-        body = plain
-    return body if len(body) <= page.LARGEST else f"too large: more than {page.LARGEST / 1e6:.0f} MB"
-
-
-def _joined(body: bytes) -> bytes:
-    """Without its chunks' lengths; as it is where it has none."""
-    parts: list[bytes] = []
-    at = 0
-    while match := re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n").match(body, at):
-        length = int(match[1], 16)
-        if length == 0:
-            return b"".join(parts)
-        parts.append(body[match.end() : match.end() + length])
-        at = match.end() + length + 2
-    return b"".join(parts) if parts and at >= len(body) else body
-
-
-def _unpacked(body: bytes, coding: str) -> bytes | None:
-    """Of at most a little more than what is read; None if that cannot be."""
-    most = page.LARGEST + 1
-    if coding in ("", "identity") or not body:
-        return body
-    if coding in ("gzip", "x-gzip"):
-        return _inflated(body, 31, most) if body[:2] == b"\x1f\x8b" else body
-    if coding == "deflate":
-        return _inflated(body, 15, most) or _inflated(body, -15, most)
-    if coding == "br":
-        return _unbrotlied(body, most)
-    if coding == "zstd":
-        return _unzstd(body, most)
-    return None
-
-
-def _unbrotlied(body: bytes, most: int) -> bytes | None:
-    import brotli
-
-    unpacker, found, left = brotli.Decompressor(), bytearray(), body
-    try:
-        while len(found) < most and not unpacker.is_finished():
-            part = unpacker.process(left, output_buffer_limit=most)
-            left = b""
-            if not part and unpacker.can_accept_more_data():
-                break  # it is cut
-            found += part
-    except brotli.error:
-        return body if body.lstrip()[:1] == b"<" else None
-    return bytes(found[:most])
-
-
-def _unzstd(body: bytes, most: int) -> bytes | None:
-    import zstandard
-
-    try:
-        with zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).stream_reader(body) as stream:
-            return bytes(stream.read(most))
-    except zstandard.ZstdError:
-        return body if body.lstrip()[:1] == b"<" else None
-
-
-def _inflated(body: bytes, window: int, most: int) -> bytes | None:
-    try:
-        return zlib.decompressobj(window).decompress(body, most)
-    except zlib.error:
-        return None
