@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -228,3 +229,13 @@ def test_a_named_corpus_keeps_its_engine_until_another_is_asked_for(tmp_path: Pa
     assert named.size == path.stat().st_size + tantivy_index.size(path) > path.stat().st_size
     corpora.rm("papers", settings)
     assert list(path.parent.glob("papers*")) == []
+
+
+def test_a_corpus_on_a_disk_that_cannot_be_written_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = corpus_of(tmp_path / "x.sqlite", DOCUMENTS)
+    before = sorted(folder_of(path).iterdir())
+    monkeypatch.setattr(os, "access", lambda *asked: False)  # root may write anywhere
+    (folder_of(path) / ".tantivy-meta.lock").unlink()
+    with Corpus(path) as corpus:
+        assert [urls(corpus, query)[0] for query, _ in QUERIES] == [first for _, first in QUERIES]
+    assert sorted(folder_of(path).iterdir()) == [each for each in before if each.name != ".tantivy-meta.lock"]

@@ -8,11 +8,14 @@ off once tantivy has them safe: a kill in between makes it do work again, and no
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import re
 import secrets
 import shutil
 import sqlite3
+import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -143,10 +146,19 @@ def _opened(folder: Path, new: bool = False) -> Index:
             index: Index = lib.Index(schema.build(), path=str(folder))
         else:
             _check_files(folder, whole=False)
-            index = lib.Index.open(str(folder))
+            index = lib.Index.open(str(folder if os.access(folder, os.W_OK) else _linked(folder)))
         index.register_tokenizer("words", _analyzer())
         index.config_reader("manual")
         return index
+
+
+def _linked(folder: Path) -> Path:
+    """For a folder that cannot be written one that can: tantivy wants a lock even to read. The files are links."""
+    made = Path(tempfile.mkdtemp(prefix="venus-edge-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    for file in folder.glob("[!.]*"):
+        (made / file.name).symlink_to(file.absolute())
+    return made
 
 
 @contextmanager
