@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.corpus.conftest import extract
-from venus_edge import corpora
+from venus_edge import corpora, world
 from venus_edge.cli.app import cli
 from venus_edge.corpus import zimindex
 from venus_edge.corpus.zim import Zim
@@ -529,6 +531,25 @@ def test_the_command_line_names_each_archive_that_cannot_be_read(made: Path, tmp
             told = "Error: " + line.partition(": ")[2] + "\n"
             assert run(tmp_path, "search", file, "Kereon")[::2] == (1, told)
             assert run(tmp_path, "create", "none", file)[::2] == (1, told)
+
+
+def test_a_run_goes_on_with_the_archives_that_can_be_read(made: Path, tmp_path: Path) -> None:
+    whole = (made / "i.zim").read_bytes()
+    bodies = {"cut": whole[: len(whole) // 2], "empty": b"", "good": whole}
+    for name, body in bodies.items():
+        (tmp_path / f"{name}.zim").write_bytes(body)
+    notes: list[str] = []
+    named = [tmp_path / f"{name}.zim" for name in ("cut", "good", "empty", "missing")]
+    with ExitStack() as stack:
+        opened = world.opened(replace(settings(tmp_path), corpus=tuple(named), offline=True), stack, [], notes.append)
+        assert opened.search_all(["Kereon"], 1)[0].hits[0].url == "zim:good/A/Kereon"
+    assert [note.replace(f"{tmp_path}/", "") for note in notes] == [
+        "cut.zim: the archive is damaged or cut; fetch it again",
+        "empty.zim is empty; fetch the archive again",
+        "there is no archive at missing.zim; name a .zim file",
+    ]
+    with ExitStack() as stack, pytest.raises(CorpusError, match=r"cut\.zim: the archive is damaged or cut"):
+        world.opened(replace(settings(tmp_path), corpus=(named[0],), offline=True), stack, [], notes.append)
 
 
 def test_an_archive_in_parts_opens_by_its_first(made: Path, tmp_path: Path) -> None:
