@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-kill bench-web bench-corpus bench-dense bench-corpora bench-zim bench-pack clean
+.PHONY: demo test format lint types tests bench-plan bench-engine bench-offload bench-threads bench-convert bench-extract bench-kill bench-web bench-cases bench-corpus bench-dense bench-corpora bench-zim bench-pack clean
 
 demo: $(VENV)/installed
 	@echo "$$ venus-edge run --demo"
@@ -39,6 +39,10 @@ bench-extract: $(VENV)/with-tests
 # Cases, addresses, bombs and drips, a cache that is killed and fought over, in tables. ARGS: cases addresses bombs cache
 bench-web: $(VENV)/with-tests
 	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.web $(ARGS)
+
+# The kinds of the shared cases S, P and L in tables, each with its outcome. ARGS: s p l
+bench-cases: $(VENV)/with-tests
+	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.bench.cases $(ARGS)
 
 # A corpus beside FTS5 as it comes, tantivy and bm25s on ../shared/data, then 300,000 and 1,000,000 passages.
 # ARGS: quality scale --peers PYTHON (one that has tantivy and bm25s) --embedder MODEL.gguf

@@ -201,7 +201,7 @@ def test_an_interrupted_build_goes_on_where_it_was(docs: Path, monkeypatch: pyte
 
 
 def test_a_folder_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"^.*nowhere is not a folder; give one that holds .*$"):
+    with pytest.raises(CorpusError, match=r"^there is nothing at .*nowhere; make a corpus with: .*$"):
         build(tmp_path / "nowhere", tmp_path / "x.sqlite", extract)
 
 

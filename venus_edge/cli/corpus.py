@@ -176,7 +176,7 @@ def info(name: str, skipped: bool) -> None:
         click.echo(clean(f"{row.name} ({row.kind}): {state}{unfinished}\n  {row.place}"))
 
 
-@corpus.command()
+@corpus.command(context_settings={"ignore_unknown_options": True})  # a query may begin with -
 @click.argument("corpus_", metavar="CORPUS")
 @click.argument("query")
 @click.option("--results", default=10, show_default=True, help="Most hits.")

@@ -102,6 +102,8 @@ def check_folder(folder: Path) -> None:
 
 def _root(folder: Path) -> Path:
     root = folder.resolve()
+    if not root.exists():
+        raise CorpusError(f"there is nothing at {folder}; make a corpus with: venus-edge corpus create NAME SOURCE")
     if not root.is_dir():
         raise CorpusError(
             f"{folder} is not a folder; give one that holds documents, or the name of a corpus (venus-edge corpus list)"
