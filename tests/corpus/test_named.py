@@ -305,7 +305,7 @@ def test_the_commands_say_what_there_is(chosen: Settings, docs: Path) -> None:
         (["create", "a/b", "."], "'a/b' is no name for a corpus"),
         (["create", "x", "nowhere.md"], "nowhere.md is not there; name a folder, a file, an archive, or cache:"),
         (["update", "x"], "there is no corpus 'x' (none yet); make one with: venus-edge corpus create x SOURCE"),
-        (["search", "x", "q"], "x is not a folder"),
+        (["search", "x", "q"], "there is nothing at x; make a corpus with"),
     ],
 )
 def test_what_is_wrong_is_one_line(chosen: Settings, command: list[str], said: str) -> None:
