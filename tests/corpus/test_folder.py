@@ -14,6 +14,7 @@ from venus_edge.corpus.folder import build
 from venus_edge.corpus.index import Corpus
 from venus_edge.corpus.page import decode
 from venus_edge.errors import CorpusError
+from venus_edge.sources.extract import extract as real
 from venus_edge.values import Failure, Page
 
 
@@ -97,6 +98,68 @@ def test_what_is_skipped_is_listed_with_the_reason(docs: Path, monkeypatch: pyte
             Skipped("empty.md", "it is empty"),
             Skipped("front.md", "it has no text"),
         ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "query"),
+    [
+        ("README", b"A barometer of 1788.", "barometer"),
+        ("Kereon", "<!DOCTYPE html><title>t</title><p>克雷翁灯塔，高四十一米。</p>".encode(), "四十一米"),
+        ("latin.txt", "Ein Café in der Größe eines Leuchtturms".encode("latin-1"), "größe"),
+        ("gbk.md", "克雷翁灯塔高度四十一米，一九一六年首次点亮".encode("gbk"), "首次点亮"),
+        ("big5.txt", "克雷翁燈塔高度四十一米，一九一六年首次點亮".encode("big5"), "首次點亮"),
+        ("sjis.txt", "東京湾の潮位観測所で記録された潮位のデータです。".encode("shift_jis"), "潮位観測所"),
+        ("korean.txt", "서울의 조위 관측소에서 기록한 자료입니다.".encode("euc-kr"), "관측소"),
+        ("russian.txt", "Старый маяк стоит на берегу моря.".encode("cp1251"), "маяк"),
+        ("marked.txt", "灯塔 in UTF-16".encode("utf-16"), "灯塔"),
+        ("wide.txt", "barometer in UTF-16 without a mark".encode("utf-16-le"), "barometer"),
+        ("wrong.html", "<html><head><meta charset='iso-8859-1'></head><p>灯塔</p></html>".encode(), "灯塔"),
+        ("new\nline and space.md", "灯塔".encode(), "灯塔"),
+        ("é" * 120 + ".md", b"A barometer.", "barometer"),
+    ],
+    ids=lambda value: value[:12] if isinstance(value, str) else "",
+)
+def test_texts_of_many_charsets_and_names_are_found_and_open(
+    tmp_path: Path, name: str, body: bytes, query: str
+) -> None:
+    folder, index = tmp_path / "docs", tmp_path / "x.sqlite"
+    folder.mkdir()
+    (folder / name).write_bytes(body)
+    build(folder, index, real)
+    with Corpus(index) as corpus:
+        (hit,) = corpus.search(query).hits
+        page = corpus.open(hit.url)
+    assert isinstance(page, Page)
+    assert page.url == hit.url
+
+
+def test_what_is_no_document_is_said_and_stops_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.md").write_text("A barometer.")
+    os.mkfifo(folder / "pipe.txt")
+    (folder / "loop").symlink_to(folder)
+    (folder / "self.txt").symlink_to("self.txt")
+    (folder / "zero.txt").write_bytes(b"")
+    (folder / "picture.txt").write_bytes(bytes(range(256)) * 20)
+    (folder / "cut.docx").write_bytes(b"PK of nothing")
+    with (folder / "huge.txt").open("wb") as file:
+        file.truncate(30_000_000)
+    with (folder / "bad.txt").open("wb") as file:
+        os.rename(os.fsencode(file.name), os.fsencode(folder) + b"/\xff\xfe.txt")
+    report = build(folder, tmp_path / "x.sqlite", real)
+    assert (report.documents, {skipped.path: skipped.reason for skipped in report.skipped}) == (
+        1,
+        {
+            "pipe.txt": "not a file",
+            "self.txt": "a link out of the folder, or to nothing",
+            "huge.txt": "too large: 30 MB, at most 20",
+            "??.txt": "its name is not UTF-8",
+            "zero.txt": "it is empty",
+            "picture.txt": "it is not text",
+            "cut.docx": "page could not be read: it is an archive, which is not read",
+        },
     )
 
 

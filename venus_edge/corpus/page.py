@@ -20,9 +20,9 @@ from venus_edge.corpus.store import Document
 from venus_edge.values import Failure
 
 LARGEST = 20_000_000  # bytes that are read
-TEXT = frozenset((".md", ".markdown", ".txt", ".text", ".rst", ".org"))
+TEXT = frozenset((".md", ".markdown", ".txt", ".text", ".rst", ".org", ""))
 PAGES = frozenset(
-    (".html", ".htm", ".xhtml", ".xml", ".json", ".csv", ".tsv", ".pdf", ".epub", ".docx", ".pptx", ".xlsx")
+    (".html", ".htm", ".xhtml", ".shtml", ".xml", ".json", ".csv", ".tsv", ".pdf", ".epub", ".docx", ".pptx", ".xlsx")
 ) | frozenset((".odt", ".odp", ".ods", ".doc", ".xls", ".ppt", ".rtf"))
 
 
@@ -48,6 +48,10 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)",
 _FIELD = re.compile(r"^([A-Za-z_-]+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$|^(\S.*)\n(?:={3,}|-{3,})[ \t]*$", re.MULTILINE)
 _LINK = re.compile(r"(?<=\]\()(?![a-zA-Z][a-zA-Z0-9+.-]*:|[#/])([^()\s]+)(?=[)\s])")
+_HTML = (".html", ".htm", ".xhtml", ".shtml")
+_PAGE = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_NO_TEXT = "it is not text"
+_TELLING = 8  # bytes above ASCII, from which on they may tell a charset of one byte a character
 _HEAD = 65_536  # bytes of a page in which its addresses are looked for
 
 
@@ -57,14 +61,45 @@ def of_file(body: bytes, path: str, own: str, extract: Extract) -> Document | st
     suffix = name.suffix.lower()
     if not body.strip():
         return "it is empty"
-    if suffix in TEXT:
-        made: Document | str = "it is not text" if _is_binary(body) else _from_text(decode(body), own)
-    elif suffix in (".html", ".htm", ".xhtml"):
-        named = [] if _is_binary(body) else addresses_in(body)
-        made = "it is not text" if _is_binary(body) else from_page(body, [*named, own], extract)
+    if suffix in _HTML or (not suffix and _PAGE.match(body)):
+        kind = "text/html; charset=utf-8" if _is_utf8(body) else ""  # whatever it says of itself
+        made = from_page(body, [*addresses_in(body), own], extract, kind) if not _is_binary(body) else _NO_TEXT
+    elif suffix in TEXT:
+        text = _text_of(body, own, extract)
+        made = _NO_TEXT if text is None else _from_text(text, own)
     else:
         made = from_page(body, [own], extract)
     return _titled(made, name.stem.replace("_", " ").strip())
+
+
+def _text_of(body: bytes, own: str, extract: Extract) -> str | None:
+    """A plain text: UTF-8 or what its mark says; else in the charset that a page would be read in. None: it is none."""
+    is_plain = not _is_binary(body)
+    if not is_plain and not _is_wide(body):
+        return None
+    if is_plain and (body.startswith(tuple(mark for mark, _ in _MARKS)) or _is_utf8(body, ascii_too=True)):
+        return decode(body)
+    high = sum(byte > 0x7F for byte in body)
+    if is_plain and high < _TELLING and high < len(body) / 3:  # too few accents to tell more
+        return decode(body)
+    page = extract(body, own, "text/plain")
+    if isinstance(page, Failure):
+        return decode(body) if is_plain else None
+    return page.text
+
+
+def _is_wide(body: bytes) -> bool:
+    """Whether every other byte is mostly NUL, as in UTF-16 without a mark."""
+    first, second = body[:8_192:2].count(0), body[1:8_192:2].count(0)
+    return max(first, second) > min(len(body), 8_192) / 5 > 10 * min(first, second)
+
+
+def _is_utf8(body: bytes, ascii_too: bool = False) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return ascii_too or not body.isascii()
 
 
 def _titled(made: Document | str, otherwise: str) -> Document | str:
