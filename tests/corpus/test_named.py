@@ -201,6 +201,41 @@ def test_a_second_writer_is_told_who_writes_and_readers_see_the_last_whole_state
     corpora.update("docs", chosen)
 
 
+WRITES = """
+import sys
+from pathlib import Path
+from venus_edge.corpus.store import Document, Writer
+from venus_edge.corpus.writing import writing
+with writing(path := Path(sys.argv[1])), Writer(path, new=False) as writer, writer.batch():
+    for n in range(5000):
+        writer.put(Document(f"https://new.example/{n}", "New", f"A sextant of 1788, number {n}. 六分仪"))
+    print("written", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("by_name", [True, False], ids=["by name", "a folder"])
+def test_while_another_process_writes_it_is_searched_as_it_was_and_a_second_writer_is_told_who(
+    chosen: Settings, docs: Path, by_name: bool
+) -> None:
+    corpora.create("docs", [str(docs)], chosen)
+    path = corpora.path_of("docs", chosen) if by_name else world.build_corpus(docs, chosen)[0]
+    command = [sys.executable, "-c", WRITES, str(path)]
+    run, asked = CliRunner(), "docs" if by_name else str(docs)
+    with Corpus(path) as before, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"written\n"
+        who = f"is being written by process {child.pid} since "
+        second = run.invoke(cli, ["corpus", "update", "docs"] if by_name else ["corpus", "build", str(docs)])
+        assert (second.exit_code, who in second.stderr) == (1, True)
+        beside = run.invoke(cli, ["corpus", "search", asked, "灯塔"])
+        assert (beside.exit_code, beside.stdout.splitlines()[0]) == (0, "灯塔")
+        assert before.search("sextant").hits == ()
+        child.communicate(b"\n")
+        assert len(before.search("六分仪").hits) == 10
+    assert run.invoke(cli, ["corpus", "search", asked, "灯塔"]).exit_code == 0
+
+
 def test_an_interrupted_build_goes_on_behind_its_last_batch(
     chosen: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
