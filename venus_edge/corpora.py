@@ -31,6 +31,7 @@ Note = Callable[[str], None]
 
 CACHE = "cache:"
 _NAME = re.compile(r"\w[\w.-]{0,63}")
+_OF_WINDOWS = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³])(\..*)?", re.IGNORECASE)  # no file there has such a name
 _OF_A_FOLDER = re.compile(r"-[0-9a-f]{12}\.sqlite$")  # a corpus that is known by its folder
 _PIECE = re.compile(r"\.zim[a-z][a-z]")
 _KINDS = (  # of a file, by the end of its name
@@ -64,6 +65,7 @@ class Named:
     sources: int
     trouble: str = ""
     in_place: int = 0  # of the sources
+    left: int = 0  # bytes of what a rebuild left beside it
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -72,7 +74,10 @@ class Named:
 def path_of(name: str, settings: Settings) -> Path:
     """Where a corpus of this name lies, or would. Raises UsageError for what is no name."""
     if not _NAME.fullmatch(name) or name.endswith("."):
-        raise UsageError(f"{name!r} is no name for a corpus: letters, digits, - _ and . of up to 64 characters")
+        raise UsageError(f"{name!r} is no name for a corpus: letters of any script, digits, - _ and . but no spaces, "
+                         "up to 64 characters")  # fmt: skip
+    if _OF_WINDOWS.fullmatch(name):
+        raise UsageError(f"{name!r} is no name for a corpus: Windows keeps it for a device; choose another")
     return settings.directories.corpora / f"{name}.sqlite"
 
 
@@ -85,13 +90,17 @@ def named(path: Path, settings: Settings) -> Path | None:
 
 
 def there(name: str, settings: Settings) -> Path:
-    """The file of a corpus that there is. Raises UsageError with the names there are."""
+    """The file of a corpus that there is. Raises UsageError with the names there are, CorpusError for what is somebody
+    else's file."""
+    from venus_edge.corpus import files
+
     path = path_of(name, settings)
     if not path.is_file():
         known = ", ".join(each.name for each in listed(settings)) or "none yet"
         raise UsageError(
             f"there is no corpus {name!r} ({known}); make one with: venus-edge corpus create {name} SOURCE"
         )
+    files.check_ours(path)
     return path
 
 
@@ -102,24 +111,21 @@ def listed(settings: Settings) -> list[Named]:
 
 
 def _named(file: Path) -> Named:
+    from venus_edge.corpus import files
     from venus_edge.corpus.index import Corpus
     from venus_edge.corpus.ledger import sources_of
 
+    size = left = 0
     try:
+        files.check_ours(file)
+        size, left = files.size(file), sum(map(files.size, files.left(file)))
         with said_by_name(file), closing(Corpus(file, check=False)) as corpus:
             documents = corpus.info().documents
             sources = sources_of(file)
         in_place = sum(source.kind == "zim" for source in sources)
-        return Named(file.stem, file, documents, size_of(file), len(sources), in_place=in_place)
+        return Named(file.stem, file, documents, size, len(sources), "", in_place, left)
     except (CorpusError, StorageError) as error:
-        return Named(file.stem, file, 0, size_of(file), 0, str(error))
-
-
-def size_of(file: Path) -> int:
-    """Bytes of a corpus file and of the index beside it, if it has one."""
-    from venus_edge.corpus import tantivy_index
-
-    return file.stat().st_size + tantivy_index.size(file)
+        return Named(file.stem, file, 0, size, 0, str(error), left=left)
 
 
 # -- making and changing ----------------------------------------------------------------------------------------------
@@ -135,8 +141,11 @@ def create(
 ) -> Report:
     """A new corpus of these sources; an interrupted one goes on. `index`: of ZIM archives too, which are read in place
     otherwise. `engine` "tantivy" has the words in that instead of SQLite. Raises CorpusError, UsageError."""
+    from venus_edge.corpus import files
+
     path = path_of(name, settings)
     if path.is_file():
+        files.check_ours(path)
         try:
             known = {source.place for source in _sources(path)}
         except CorpusError:  # not whole: it is begun anew, and what is there is kept aside
@@ -315,16 +324,14 @@ def embed(file: Path, settings: Settings, note: Note) -> int:
     return meaning.embed(file, settings, note)
 
 
-def rm(name: str, settings: Settings) -> None:
-    """Removes a corpus; its sources stay."""
-    from venus_edge.corpus import tantivy_index
+def rm(name: str, settings: Settings) -> tuple[Path, int]:
+    """Removes a corpus, and what its rebuilds left; its sources stay. Out: where it was, and how many bytes."""
+    from venus_edge.corpus import files
     from venus_edge.corpus.writing import writing
 
     path = there(name, settings)
     with writing(path):
-        for end in ("-wal", "-shm", ".new", ".new-wal", ".new-shm", ""):
-            path.with_name(path.name + end).unlink(missing_ok=True)
-        tantivy_index.tidy(path)
+        return path, files.remove(path)
 
 
 def check(name: str, settings: Settings) -> list[str]:

@@ -131,7 +131,8 @@ def rm(name: str) -> None:
     """Remove a corpus."""
     from venus_edge import corpora
 
-    corpora.rm(name, Settings())
+    path, size = corpora.rm(name, Settings())
+    _note(f"{path} removed: {size:,} bytes")
 
 
 # -- looked into ------------------------------------------------------------------------------------------------------
@@ -144,6 +145,7 @@ def list_() -> None:
 
     for each in corpora.listed(Settings()):
         in_place = f", {each.in_place} read in place" if each.in_place else ""
+        in_place += f"; {each.left / 1e6:,.1f} MB that a rebuild left" if each.left else ""
         held = f"{each.documents:>9,} documents  {each.size / 1e6:>9,.1f} MB  sources: {each.sources}{in_place}"
         click.echo(clean(f"{each.name:<20} {each.trouble or held}"))
 
@@ -154,6 +156,7 @@ def list_() -> None:
 def info(name: str, skipped: bool) -> None:
     """Say what a corpus holds and where it came from."""
     from venus_edge import corpora
+    from venus_edge.corpus import files
     from venus_edge.corpus.index import Corpus
     from venus_edge.corpus.ledger import described, left_out
 
@@ -165,7 +168,7 @@ def info(name: str, skipped: bool) -> None:
             return
         with Corpus(path, check=False) as opened:
             held = opened.info()
-    click.echo(f"{held.documents:,} documents in {held.passages:,} passages, {corpora.size_of(path) / 1e6:,.1f} MB")
+    click.echo(f"{held.documents:,} documents in {held.passages:,} passages, {files.size(path) / 1e6:,.1f} MB")
     if corpora.engine_of(path) == "tantivy":
         click.echo("searched by tantivy")
     if embedded := held.embedded():
@@ -174,6 +177,8 @@ def info(name: str, skipped: bool) -> None:
         state = "read in place" if row.kind == "zim" else f"{documents:,} documents, {out:,} left out"
         unfinished = ", unfinished: go on with corpus update" if row.begun else ""
         click.echo(clean(f"{row.name} ({row.kind}): {state}{unfinished}\n  {row.place}"))
+    for file in files.left(path):
+        click.echo(f"left by a rebuild: {file}, {files.size(file) / 1e6:,.1f} MB (corpus rm takes it too)")
 
 
 @corpus.command(context_settings={"ignore_unknown_options": True})  # a query may begin with -

@@ -1,0 +1,117 @@
+"""Corpora by name where a person's disk or hand is not as it should be: other people's files, names that are folders
+too, a source twice, a source that is gone."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from venus_edge import corpora
+from venus_edge.cli.app import cli
+from venus_edge.corpus.store import Document, Writer
+from venus_edge.settings import Directories, Settings
+
+
+@pytest.fixture
+def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    for name in ("config", "data", "cache"):
+        monkeypatch.setenv(f"VENUS_{name.upper()}_DIR", str(tmp_path / name))
+    monkeypatch.chdir(tmp_path)
+    settings = Settings(Directories(tmp_path / "config", tmp_path / "data", tmp_path / "cache"))
+    settings.directories.corpora.mkdir(parents=True)
+    return settings
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.md").write_text("# Quokka\n\nA quokka lives on Rottnest.", encoding="utf-8")
+    (folder / "sub" / "b.md").write_text("# 灯塔\n\n克雷翁灯塔于1916年点亮。", encoding="utf-8")
+    return folder
+
+
+def corpus(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["corpus", *map(str, arguments)])
+
+
+# -- other people's files ---------------------------------------------------------------------------------------------
+
+
+def database(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE theirs (text)")
+    db.close()
+
+
+def text(path: Path) -> None:
+    path.write_text("My thesis. 我的论文。", encoding="utf-8")
+
+
+@pytest.mark.parametrize("write", [database, text])
+@pytest.mark.parametrize(
+    "command",
+    [["rm", "-y"], ["create"], ["add"], ["update"], ["rebuild"], ["remove"], ["check"], ["info"], ["export"]],
+    ids=lambda command: command[0],
+)
+def test_what_is_not_ours_is_left_as_it_is(
+    chosen: Settings, docs: Path, write: Callable[[Path], None], command: list[str]
+) -> None:
+    path = chosen.directories.corpora / "论文.sqlite"
+    write(path)
+    before = path.read_bytes()
+    further: dict[str, list[str | Path]] = {"create": [docs], "add": [docs], "remove": ["docs"], "export": [docs / "c"]}
+    done = corpus(*command, "论文", *further.get(command[0], []))
+    assert (done.exit_code, done.stderr) == (
+        1,
+        f"Error: {path} is not a corpus: move it away, or choose another name\n",
+    )
+    assert path.read_bytes() == before
+    assert f"{path} is not a corpus: move it away" in corpus("list").stdout
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_corpus_that_is_removed_takes_along_what_its_rebuilds_left_and_says_how_much(
+    chosen: Settings, docs: Path
+) -> None:
+    corpus("create", "notes", docs)
+    path = corpora.path_of("notes", chosen)
+    path.write_bytes(path.read_bytes()[:60_000])
+    assert corpus("rebuild", "notes").exit_code == 0
+    kept = path.with_name("notes.sqlite.old-1")
+    assert f"left by a rebuild: {kept}, 0.1 MB" in corpus("info", "notes").stdout
+    assert corpus("list").stdout.endswith("sources: 1; 0.1 MB that a rebuild left\n")
+    size = sum(file.stat().st_size for file in path.parent.iterdir())
+    theirs = path.with_name("notes.sqlite.old-2")
+    text(theirs)
+    assert corpus("rm", "notes", "-y").stderr == f"{path} removed: {size:,} bytes\n"
+    assert list(path.parent.iterdir()) == [theirs]
+
+
+def test_what_is_in_the_log_yet_counts_as_size(chosen: Settings) -> None:
+    path = corpora.path_of("rows", chosen)
+    with Writer(path) as writer:
+        with writer.batch():
+            for n in range(300):
+                writer.put(Document(f"https://x.example/{n}", "Row", f"A sextant, number {n * 7919}. 六分仪" * 40))
+        said = corpus("list").stdout
+    assert "300 documents" in said
+    assert " 0.0 MB" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("two words", "letters of any script, digits, - _ and . but no spaces"),
+        ("CON", "Windows keeps it for a device"),
+        ("com1.old", "Windows keeps it for a device"),
+    ],
+)
+def test_a_name_that_cannot_be_is_said_with_what_can(chosen: Settings, docs: Path, name: str, said: str) -> None:
+    done = corpus("create", name, docs)
+    assert (done.exit_code, said in done.stderr, done.stderr.count("\n")) == (2, True, 1)
+    assert corpus("create", "灯塔", docs).exit_code == 0
