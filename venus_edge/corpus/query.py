@@ -40,9 +40,12 @@ class Tier:
     needs: str
     any: tuple[str, ...] = ()
 
-    def expression(self, alternatives: Sequence[str]) -> str:
-        """For FTS5, with all or some of the alternatives."""
-        either = " OR ".join(alternatives)
+    def expression(self, wanted: Sequence[str], ranked: Sequence[str]) -> str:
+        """For FTS5: what has one of the `wanted` alternatives, ranked by all that are `ranked`, where nothing else is
+        needed."""
+        either = " OR ".join(ranked)
+        if not self.needs and len(wanted) < len(ranked):
+            return f"({' OR '.join(wanted)}) AND ({either})"
         if not self.needs or not either:
             return self.needs or either
         return f"({self.needs}) AND ({self.needs.replace(' AND ', ' OR ')} OR {either})"

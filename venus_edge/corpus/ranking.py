@@ -93,7 +93,8 @@ class Ranking:
             rows, given = rows * 8, len(found)
 
     def _in_fts5(self, db: sqlite3.Connection, tier: Tier, site: str, rows: int) -> list[Ranked]:
-        expression = tier.expression(tier.any if tier.needs else self.frequencies.rarest(db, tier.any))
+        wanted, ranked = (tier.any, tier.any) if tier.needs else self.frequencies.rarest(db, tier.any)
+        expression = tier.expression(wanted, ranked)
         sql = _RANKED.format(within=_WITHIN if site else "")
         return db.execute(sql, {"match": expression, "site": site, "rows": rows}).fetchall()
 
