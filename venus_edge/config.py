@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from venus_edge.errors import UsageError
-from venus_edge.settings import Directories, Services, Settings
+from venus_edge.settings import Directories, Services, Settings, path_or_name
 from venus_edge.values import KV_NAMES, DialectName, KvTypes
 
 FILE = "config.toml"
@@ -145,7 +145,7 @@ def _list(value: Any, _: Path) -> tuple[str, ...]:
 
 def _paths(value: Any, base: Path) -> tuple[Path, ...]:
     parts = value.split(os.pathsep) if isinstance(value, str) else _list(value, base)
-    return tuple(base / Path(part).expanduser() for part in parts if part)
+    return tuple(path_or_name(part, base) for part in parts if part)
 
 
 KEYS = (

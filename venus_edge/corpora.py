@@ -82,8 +82,10 @@ def path_of(name: str, settings: Settings) -> Path:
 
 
 def named(path: Path, settings: Settings) -> Path | None:
-    """The corpus file of what was given as a path and is the name of a corpus."""
-    if (len(path.parts) > 1 and path.exists()) or not _NAME.fullmatch(path.name):
+    """The corpus file of what was given as a path and is the name of a corpus: bare, or in config.toml, whose paths
+    begin from its folder."""
+    is_bare = len(path.parts) == 1 or (path.parent == settings.directories.config and not path.exists())
+    if not is_bare or not _NAME.fullmatch(path.name):
         return None
     file = settings.directories.corpora / f"{path.name}.sqlite"
     return file if file.is_file() else None

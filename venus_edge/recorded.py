@@ -67,8 +67,13 @@ def _kv(engine: Engine) -> str:
 def _absolute(settings: Settings, spec: ModelSpec) -> Settings:
     """The same from every directory."""
     model = spec.file if spec.file and spec.name != settings.model else settings.model
-    places = (path.expanduser().absolute() if path.expanduser().exists() else path for path in settings.corpus)
-    return replace(settings, model=model, corpus=tuple(places))
+    return replace(settings, model=model, corpus=tuple(_place(path, settings) for path in settings.corpus))
+
+
+def _place(path: Path, settings: Settings) -> Path:
+    """A folder or file that is there, whole; the name of a corpus as it is."""
+    is_name = len(path.parts) == 1 and (settings.directories.corpora / f"{path}.sqlite").is_file()
+    return path if is_name or not path.expanduser().exists() else path.expanduser().absolute()
 
 
 # -- and back ---------------------------------------------------------------------------------------------------------

@@ -53,6 +53,14 @@ class Directories:
         return self.data / "corpora"
 
 
+def path_or_name(text: str, base: Path = Path()) -> Path:
+    """What may be a path or the name of a corpus: whole where it is written as a path (with a separator, `.`, `..` or
+    `~`), so that nothing takes ./papers for the corpus papers; otherwise as it is, from `base`."""
+    path = base / Path(text).expanduser()
+    is_path = text in (".", "..") or text.startswith("~") or os.sep in text or (os.altsep or os.sep) in text
+    return path.absolute() if is_path else path
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """The search services that are configured: an address of one's own, and keys; in no `repr`."""

@@ -176,7 +176,7 @@ def open_corpus(path: Path, settings: Settings, note: Note) -> Opened:
     from venus_edge.corpus.writing import BeingWrittenError
 
     is_file = path.is_file() or (corpora.is_archive(path) and not path.is_dir())
-    file = corpora.named(path, settings) or (path if is_file else None)
+    file = named(path, settings, note) or (path if is_file else None)
     if file is not None:
         return corpora.opened(file, settings, note)
     try:
@@ -191,6 +191,16 @@ def open_corpus(path: Path, settings: Settings, note: Note) -> Opened:
     for skipped in report.skipped[:5]:
         note(f"corpus {path.name}: left out {skipped.path}: {skipped.reason}")
     return meaning.corpus(index, settings, note, check=False)
+
+
+def named(path: Path, settings: Settings, note: Note) -> Path | None:
+    """The file of the corpus that has this name; where a folder or file here is called so too, that is said."""
+    from venus_edge import corpora
+
+    file = corpora.named(path, settings)
+    if file is not None and path.exists():
+        note(f"{path} is the corpus of that name; what lies here is named ./{path}")
+    return file
 
 
 def build_corpus(folder: Path, settings: Settings, progress: Progress | None = None) -> tuple[Path, Report]:
@@ -210,7 +220,7 @@ def corpus_file(path: Path, settings: Settings, note: Note) -> Path:
     passages embedded where `dense` is set. Raises CorpusError, StorageError, UsageError."""
     from venus_edge import corpora, meaning
 
-    file = corpora.named(path, settings) or (path if path.is_file() else None)
+    file = named(path, settings, note) or (path if path.is_file() else None)
     index = file or build_corpus(path, settings)[0]
     if settings.dense and not corpora.is_archive(index):
         meaning.corpus(index, settings, note).close()

@@ -3,6 +3,7 @@ too, a source twice, a source that is gone."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from venus_edge import corpora
+from venus_edge import config, corpora, recorded, world
 from venus_edge.cli.app import cli
 from venus_edge.corpus.store import Document, Writer
+from venus_edge.sessions.reading import load
 from venus_edge.settings import Directories, Settings
 
 
@@ -115,3 +117,63 @@ def test_a_name_that_cannot_be_is_said_with_what_can(chosen: Settings, docs: Pat
     done = corpus("create", name, docs)
     assert (done.exit_code, said in done.stderr, done.stderr.count("\n")) == (2, True, 1)
     assert corpus("create", "灯塔", docs).exit_code == 0
+
+
+# -- a name that is a folder too --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["papers", "手册"])
+def twice(request: pytest.FixtureRequest, chosen: Settings, docs: Path, tmp_path: Path) -> str:
+    """The name of a corpus that has a quokka, and of a folder here that has a zebra."""
+    name = str(request.param)
+    assert corpus("create", name, docs).exit_code == 0
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "z.md").write_text("# Zebra\n\nA zebra beside a quokka. 斑马。", encoding="utf-8")
+    return name
+
+
+@pytest.mark.parametrize("way", ["./{}", "../{here}/{}", "{whole}/{}", "{}/"])
+def test_what_is_written_as_a_path_is_the_path(chosen: Settings, tmp_path: Path, twice: str, way: str) -> None:
+    path = way.format(twice, here=tmp_path.name, whole=tmp_path)
+    assert "Zebra\n" in corpus("search", path, "quokka").stdout
+    assert "斑马" in corpus("show", path, f"file:{twice}/z.md").stdout
+    assert corpus("path", path).stdout.strip() == str(world.index_path(tmp_path / twice, chosen))
+
+
+def test_a_path_that_is_not_there_is_not_the_corpus_of_that_name(chosen: Settings, docs: Path) -> None:
+    corpus("create", "notes", docs)
+    done = corpus("search", "./notes", "quokka")
+    assert (done.exit_code, "there is nothing at " in done.stderr) == (1, True)
+
+
+def test_a_bare_name_is_the_corpus_and_the_folder_is_said(chosen: Settings, twice: str) -> None:
+    done = corpus("search", twice, "quokka")
+    assert done.stdout.startswith("Quokka\n")
+    assert done.stderr == f"{twice} is the corpus of that name; what lies here is named ./{twice}\n"
+
+
+@pytest.mark.parametrize(("bare", "seen"), [(True, "Quokka"), (False, "Zebra")])
+def test_a_run_and_what_goes_on_from_it_search_what_was_named(
+    chosen: Settings, twice: str, bare: bool, seen: str
+) -> None:
+    command = ["run", "--demo", "quokka", "-c", twice if bare else f"./{twice}", "--max-turns", "1", "--seed", "1"]
+    CliRunner().invoke(cli, command)
+    (session,) = chosen.directories.sessions.glob("*.jsonl")
+    (place,) = recorded.settings_of(load(session)).corpus
+    opened = world.open_corpus(place, chosen, lambda _: None)
+    assert opened.search("quokka", 1).hits[0].title == seen
+    opened.close()
+
+
+def test_names_and_paths_in_the_settings_are_what_they_are(
+    chosen: Settings, twice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(places: tuple[Path, ...]) -> list[str]:
+        return [str(corpora.named(place, chosen) is not None) for place in places]
+
+    monkeypatch.setenv("VENUS_CORPUS", f"{twice}{os.pathsep}./{twice}")
+    assert found(config.settings({}).corpus) == ["True", "False"]
+    monkeypatch.delenv("VENUS_CORPUS")
+    chosen.directories.config.mkdir()
+    (chosen.directories.config / "config.toml").write_text(f'corpus = ["{twice}", "../{twice}"]', encoding="utf-8")
+    assert found(config.settings({}).corpus) == ["True", "False"]

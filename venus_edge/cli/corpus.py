@@ -12,7 +12,7 @@ import click
 
 from venus_edge.cli.text import clean
 from venus_edge.errors import CorpusError, UsageError
-from venus_edge.settings import Settings
+from venus_edge.settings import Settings, path_or_name
 from venus_edge.values import Failure
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def embed(corpus_: str, dense: str | None) -> None:
 
     given = settings({"dense": dense})
     world.embedding_model(given)
-    file = world.corpus_file(Path(corpus_), replace(given, dense=""), _note)
+    file = world.corpus_file(path_or_name(corpus_), replace(given, dense=""), _note)
     try:
         count = corpora.embed(file, given, _note)
     except KeyboardInterrupt:
@@ -253,10 +253,10 @@ def export(name: str, file: Path) -> None:
 @click.argument("corpus_", metavar="CORPUS")
 def path(corpus_: str) -> None:
     """Print where CORPUS, a name or a folder, is kept."""
-    from venus_edge import corpora, world
+    from venus_edge import world
 
-    settings = Settings()
-    click.echo(corpora.named(Path(corpus_), settings) or world.index_path(Path(corpus_), settings))
+    settings, place = Settings(), path_or_name(corpus_)
+    click.echo(world.named(place, settings, _note) or world.index_path(place, settings))
 
 
 # -- known by its folder ----------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def _note(text: str) -> None:
 def _opened(named: str, settings: Settings) -> Opened:
     from venus_edge import world
 
-    return world.open_corpus(Path(named), settings, _note)
+    return world.open_corpus(path_or_name(named), settings, _note)
 
 
 def _told(report: Report, in_place: Sequence[str] = ()) -> None:

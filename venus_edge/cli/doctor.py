@@ -9,14 +9,14 @@ from pathlib import Path
 
 import click
 
+from venus_edge.cli.place import Place
+
 MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "-   "}
 
 
 @click.command()
 @click.option("-m", "--model", metavar="NAME|FILE", help="The model to check.")
-@click.option(
-    "-c", "--corpus", multiple=True, type=click.Path(path_type=Path), metavar="DIR", help="A corpus to check."
-)
+@click.option("-c", "--corpus", multiple=True, type=Place(), metavar="DIR", help="A corpus to check.")
 @click.option("--offline", is_flag=True, help="Open no connection.")
 @click.option("--quick", is_flag=True, help="Do not load the model for a turn.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list.")

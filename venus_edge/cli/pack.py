@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from venus_edge.cli.place import Place
 from venus_edge.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("-m", "--model", metavar="NAME|FILE", help="Carry this model.")
-@click.option(
-    "-c", "--corpus", multiple=True, type=click.Path(path_type=Path), metavar="NAME|DIR", help="Carry this corpus."
-)
+@click.option("-c", "--corpus", multiple=True, type=Place(), metavar="NAME|DIR", help="Carry this corpus.")
 @click.option("--no-archives", is_flag=True, help="Leave out the ZIM archives that corpora read in place.")
 @click.option("--dense", metavar="NAME|FILE", help="Carry this embedding model; corpora are searched by it there too.")
 @click.option("--cache", is_flag=True, help="Carry the pages and searches that were fetched.")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
+from venus_edge.cli.place import Place
 from venus_edge.errors import UsageError
 
 QUESTION_LIMIT = 1_000_000  # characters; a longer one is a file given by mistake
@@ -23,9 +23,9 @@ QUESTION_LIMIT = 1_000_000  # characters; a longer one is a file given by mistak
     "-c",
     "--corpus",
     multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Search this folder, not the web.",
+    type=Place(),
+    metavar="NAME|PATH",
+    help="Search this corpus, folder or ZIM archive, not the web.",
 )
 @click.option("--dense", metavar="NAME|FILE", help="Search corpora by meaning too, with this embedding model.")
 @click.option("--engine", metavar="URL", help="Run the model on this llama-server or vLLM.")
