@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from venus_edge.cli import play
 from venus_edge.cli.text import clean
 from venus_edge.cli.view import LiveView, lines
 from venus_edge.engine import Usage
@@ -36,6 +37,7 @@ from venus_edge.values import (
     Reply,
     RunResult,
     SearchCall,
+    Source,
     ToolResult,
     Trouble,
     VisitCall,
@@ -138,3 +140,10 @@ def test_the_meter_tells_how_long_the_run_takes_once_it_is_known() -> None:
         view.show(ToolCalled(3, VISIT))
     assert "| 4 of about 25 min (9-60)" not in before
     assert "reading the prompt | 4 of about 25 min (9-60)" in out.getvalue()
+
+
+def test_an_answer_comes_with_its_sources_or_the_word_that_it_has_none() -> None:
+    read = replace(RESULT, sources=(Source("https://x.example/灯塔", "灯塔", "0" * 64),))
+    assert list(play.sources(read)) == ["\nSources:", "  [1] 灯塔 https://x.example/灯塔"]
+    assert list(play.sources(RESULT)) == ["\nSources: none; the answer rests on no page that was read"]
+    assert list(play.sources(replace(RESULT, prediction=""))) == []

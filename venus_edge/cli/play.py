@@ -107,12 +107,18 @@ def afterwards(outcome: Outcome, ready: Runtime) -> Iterator[str]:
 
     if outcome.result.termination in UNFINISHED:
         yield f"To go on: venus-edge sessions resume {outcome.session.stem}"
-    sources = outcome.result.sources
-    if sources:
-        yield "\nSources:"
-        yield from (clean(f"  [{number}] {source.title} {source.url}") for number, source in enumerate(sources, 1))
+    yield from sources(outcome.result)
     yield ready.ledger()
     yield f"Session: {outcome.session}"
+
+
+def sources(result: RunResult) -> Iterator[str]:
+    """What the answer rests on, or that it rests on nothing."""
+    if result.sources:
+        yield "\nSources:"
+        yield from (clean(f"  [{number}] {one.title} {one.url}") for number, one in enumerate(result.sources, 1))
+    elif result.prediction:
+        yield "\nSources: none; the answer rests on no page that was read"
 
 
 def record(outcome: Outcome, ready: Runtime) -> dict[str, Any]:
