@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -272,3 +274,57 @@ def test_an_empty_folder_is_an_empty_corpus(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     assert made(tmp_path / "docs") == Report()
     assert urls(tmp_path / "docs", "anything") == []
+
+
+PAGE = """<title>{0}</title><body><p>{0}: <a href="q.html">one</a>, <a href="./q.html#s">two</a>,
+<a href="../up.html">three</a>,
+<a href="sub%20dir/%E7%81%AF.html#塔">four</a>, <a href="sub dir/灯.html">five</a>, <a href="/up.html">six</a>, <a
+href="sub dir/">seven</a>, <a href="..\\up.html?v=2">eight</a>;
+<a href="../../out.html">a</a> <a href="../../up.html">b</a> <a href="javascript:go()">c</a>
+<a href="data:text/html,x">d</a> <a href="mailto:a@b.example">e</a> <a href="file:///etc/passwd">f</a>
+<a href="#s">g</a> <a href="http://[x">h</a> <a href="//web.example/x">nine</a>.</p></body>"""
+LINKS = [
+    ("one", "file:docs/{}/q.html"),
+    ("two", "file:docs/{}/q.html#s"),
+    ("three", "file:docs/up.html"),
+    ("four", "file:docs/{}/sub%20dir/%E7%81%AF.html#塔"),
+    ("five", "file:docs/{}/sub%20dir/灯.html"),
+    ("six", "file:docs/up.html"),
+    ("seven", "file:docs/{}/sub%20dir/"),
+    ("eight", "file:docs/up.html"),
+    ("nine", "http://web.example/x"),
+]
+
+
+@pytest.mark.parametrize("folder", ["lights", "灯塔"])
+def test_links_between_the_pages_of_a_folder_open(tmp_path: Path, folder: str) -> None:
+    docs = tmp_path / "docs"
+    names = ("p.html", "q.html", "sub dir/灯.html", "sub dir/index.html", "../up.html")
+    (docs / folder / "sub dir").mkdir(parents=True)
+    for name in names:
+        (docs / folder / name).write_text(PAGE.format(name), encoding="utf-8")
+    build(docs, tmp_path / "x.sqlite", real)
+    with Corpus(tmp_path / "x.sqlite") as corpus:
+        page = corpus.open(f"file:docs/{folder}/p.html")
+        assert isinstance(page, Page)
+        links = re.findall(r"\[(\w+)\]\(([^)]*)\)", page.text)
+        assert links == [(text, url.format(quote(folder))) for text, url in LINKS]
+        found = [corpus.open(url) for _, url in links[:-1]]
+    titles = ["q.html", "q.html", "../up.html", "sub dir/灯.html", "sub dir/灯.html", "../up.html"]
+    assert [each.title for each in found if isinstance(each, Page)] == [*titles, "sub dir/index.html", "../up.html"]
+
+
+def test_a_base_holds_and_what_leads_out_of_a_markdown_folder_stays_as_it_is_written(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    (docs / "a").mkdir(parents=True)
+    (docs / "a" / "based.html").write_text('<base href="../b/"><p>A <a href="灯.html">light</a>.', encoding="utf-8")
+    (docs / "a" / "web.html").write_text('<base href="https://x.example/b/"><p>Another <a href="l.html">light</a>.')
+    (docs / "a" / "m.md").write_text("[in](../b/灯.html) [out](../../b.html)", encoding="utf-8")
+    build(docs, tmp_path / "x.sqlite", real)
+    with Corpus(tmp_path / "x.sqlite") as corpus:
+        pages = [corpus.open(f"file:docs/a/{name}") for name in ("based.html", "web.html", "m.md")]
+    assert [page.text for page in pages if isinstance(page, Page)] == [
+        "A [light](file:docs/b/灯.html).",
+        "Another [light](https://x.example/b/l.html).",
+        "[in](file:docs/b/灯.html) [out](../../b.html)",
+    ]

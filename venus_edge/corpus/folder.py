@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +22,7 @@ from venus_edge.errors import CorpusError
 
 SUFFIXES = page.TEXT | page.PAGES
 ARCHIVES = (".zim", ".zimaa", ".warc", ".warc.gz", ".warc.zst", ".wacz", ".jsonl", ".jsonl.gz", ".ndjson")
+_OF_FOLDERS = ("index.html", "index.htm", "index.xhtml")  # the page that a link to its folder leads to
 
 
 def build(folder: Path, index: Path, extract: Extract, progress: Progress | None = None) -> Report:
@@ -68,8 +69,11 @@ class FolderReader:
             yield Read(number, done, Record(file.path, file.size, body, make, file.mtime_ns))
 
     def _document(self, path: str, body: bytes) -> Document | str:
-        own = address.of_file(self.name, PurePosixPath(path).parts)
-        return page.of_file(body, path, own, self._extract)
+        name = PurePosixPath(path)
+        made = page.of_file(body, path, address.of_file(self.name, name.parts), self._extract)
+        if isinstance(made, str) or name.name.lower() not in _OF_FOLDERS:
+            return made
+        return replace(made, aliases=(*made.aliases, address.of_file(self.name, name.parent.parts)))
 
 
 class FileReader(FolderReader):

@@ -156,7 +156,13 @@ def _from_text(text: str, own: str) -> Document:
 def _linked(text: str, own: str) -> str:
     """Links to files beside this one, with the addresses under which those are in the corpus."""
     base = "http://x/" + own.removeprefix("file:")
-    return _LINK.sub(lambda link: "file:" + urljoin(base, link[1]).removeprefix("http://x/"), text)
+    root = base[: base.find("/", len("http://x/")) + 1]  # of the source: what leads out of it stays as it is written
+
+    def at(link: re.Match[str]) -> str:
+        whole = urljoin(base, link[1])
+        return "file:" + whole.removeprefix("http://x/") if whole.startswith(root) else link[1]
+
+    return _LINK.sub(at, text)
 
 
 def _unquoted(value: str) -> str:

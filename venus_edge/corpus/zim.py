@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from threading import RLock
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 NEAREST = 5  # pages offered for an unknown address
 _SNIPPET_FROM = 60_000  # characters of an entry in which its best passage is looked for
 _COMPARED = 4_000  # characters by which copies are told
-_BASE = "http://zim.invalid/"  # stands for the archive while links are made absolute
 _MAIN = ("", "mainPage", "W/mainPage")  # the first page, by whatever name
 _OF_A_WIKI = re.compile(  # openZIM's names of archives
     r"(?:^|\.)(wikipedia|wiktionary|wiki(?:books|news|quote|source|versity|voyage))_([a-z]{2,3}(?:-[a-z]+)?)(?:_|$)"
@@ -44,9 +44,8 @@ _OF_A_SITE = re.compile(r"((?:[a-z0-9-]+\.)+[a-z]{2,})_")
 _WRAPPED, _MARKS_AFTER = " <>\"'`“”‘’«»", ".,;:!?)]}。，；：！？）】》」"
 _ELSEWHERE = re.compile(r"(?:file|ftp|mailto|tel|javascript|data|blob|about|urn):", re.IGNORECASE)
 _PIECE = re.compile(r"\.zim[a-z][a-z]")  # an end of a name
-NO_INDEX = (
-    "{} has no full-text index: only its titles are searched; index it with: venus-edge corpus create NAME {} --index"
-)
+MAKE_INDEX = "venus-edge corpus create NAME"
+NO_INDEX = f"{{}} has no full-text index: only its titles are searched; index it with: {MAKE_INDEX} {{}} --index"
 
 
 def opened(file: Path) -> Archive:
@@ -312,15 +311,11 @@ def _forms(path: str) -> Iterator[str]:
 
 
 def document(name: str, entry: Entry, kind: str, extract: Extract, body: bytes) -> Document | str:
-    """The document of an entry; links to other entries are addresses of the archive, its first page at their root."""
+    """The document of an entry; links to other entries are addresses of the archive."""
     own = address.of_entry(name, entry.path)
-    archive = address.of_entry(name, "")
-    made = page.from_page(body, [own.replace(archive, _BASE, 1)], extract, kind)
-    if isinstance(made, str):
-        return made
-    text, rest = (part.replace(_BASE, archive) for part in (made.text, made.rest))
     web = page.addresses_in(body) if "html" in kind else []
-    return Document(own, title_of(entry, made.title), text, made.date, tuple(web), rest)
+    made = page.from_page(body, [own, *web], extract, kind)
+    return made if isinstance(made, str) else replace(made, title=title_of(entry, made.title))
 
 
 class ZimReader:

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urljoin
 
 from venus_edge.sources import charset, kinds, metadata, notpage, prune
-from venus_edge.sources.markdown import one_line, plain, safe, to_markdown, written
+from venus_edge.sources.markdown import joined, one_line, plain, safe, to_markdown, written
 from venus_edge.values import Failure, Trouble
 
 if TYPE_CHECKING:
@@ -246,10 +245,7 @@ def _html(text: str, url: str, note: str) -> Extracted | Failure:
 def _base(root: HtmlElement, url: str) -> str:
     """What the page's links are relative to."""
     named = next((str(b.get("href")) for b in root.iter("base") if b.get("href")), "")
-    try:
-        return urljoin(url, named)
-    except ValueError:
-        return url
+    return joined(url, named) or url if named else url
 
 
 def _with_byline(text: str, about: metadata.About) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -36,6 +36,7 @@ _TEX = re.compile(r"\\[a-zA-Z]+")
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _DEEPEST_INDENT = 6  # list levels that are shown by indentation; deeper ones stay at that
 _WIDEST_SPAN = 50  # columns that a colspan may claim
+_LOCAL = re.compile(r"((?:file|zim):[^/]+/)(.*)", re.DOTALL)  # an address in a corpus or an archive: root, path
 
 
 # -- text ------------------------------------------------------------------------------------------------------------
@@ -65,6 +66,38 @@ def plain(markdown: str) -> str:
 def one_line(text: str) -> str:
     """`text` with every run of white space as one space."""
     return " ".join(text.split())
+
+
+# -- addresses -------------------------------------------------------------------------------------------------------
+
+
+def joined(base: str, href: str) -> str:
+    """The address of a link on the page `base`; "" for what leads to no page. On a page of a disk (`file:NAME/path`,
+    `zim:NAME/path`) relative ones lead to pages of the same NAME: "/" is its root. Above the root of an archive is the
+    root, as on a site; above that of a folder is nothing of the corpus."""
+    try:
+        page, link = _LOCAL.match(base), urlsplit(href)
+        if page and not link.scheme and not link.netloc:
+            return _beside(page[1], page[2], link)
+        address = urljoin("http:" if page else base, href)
+    except ValueError:  # "http://[..." is no address
+        return ""
+    return address if address.lower().startswith(("http://", "https://")) else ""
+
+
+def _beside(root: str, own: str, link: SplitResult) -> str:
+    path = link.path.replace("\\", "/")
+    whole = path if path.startswith("/") else f"{own.rpartition('/')[0]}/{path}" if path else own
+    kept: list[str] = []
+    segments = whole.removeprefix("/").split("/")
+    for segment in segments:
+        if segment == ".." and not kept and root.startswith("file:"):
+            return ""
+        kept = kept[:-1] if segment == ".." else [*kept, segment] if segment != "." else kept
+    if segments[-1] in (".", ".."):
+        kept.append("")
+    query = link.query and root.startswith("zim:")  # is in an entry's name; that of a file says nothing
+    return root + "/".join(kept) + (f"?{link.query}" if query else "") + (f"#{link.fragment}" if link.fragment else "")
 
 
 # -- the walk --------------------------------------------------------------------------------------------------------
@@ -235,14 +268,9 @@ class _Writer:
 
     def _address(self, href: str | None) -> str:
         """The absolute address of a link that leads to another page, else ""."""
-        if not href or not self.base or href.lstrip().startswith(("#", "javascript:", "data:", "mailto:", "tel:")):
+        if not href or not self.base or href.lstrip().startswith("#"):
             return ""
-        try:
-            address = urljoin(self.base, one_line(href).replace(" ", "%20"))
-        except ValueError:  # "http://[..." is no address
-            return ""
-        if not address.lower().startswith(("http://", "https://")):
-            return ""
+        address = joined(self.base, one_line(href).replace(" ", "%20"))
         return address.replace("(", "%28").replace(")", "%29") if address.count("(") != address.count(")") else address
 
     def _verbatim(self, element: _Element) -> bool:
