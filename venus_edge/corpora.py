@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import glob
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from venus_edge.corpus.places import AGAIN, PIECE, distinct, holder, same, source_at
 from venus_edge.errors import CorpusError, StorageError, UsageError
 from venus_edge.settings import Settings
 from venus_edge.values import Failure, Found, Page
@@ -29,16 +31,9 @@ if TYPE_CHECKING:
 
 Note = Callable[[str], None]
 
-CACHE = "cache:"
 _NAME = re.compile(r"\w[\w.-]{0,63}")
 _OF_WINDOWS = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³])(\..*)?", re.IGNORECASE)  # no file there has such a name
 _OF_A_FOLDER = re.compile(r"-[0-9a-f]{12}\.sqlite$")  # a corpus that is known by its folder
-_PIECE = re.compile(r"\.zim[a-z][a-z]")
-_KINDS = (  # of a file, by the end of its name
-    ((".zim", ".zimaa"), "zim"),
-    ((".warc", ".warc.gz", ".warc.zst", ".wacz"), "warc"),
-    ((".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"), "jsonl"),
-)
 
 
 class _SourceGoneError(CorpusError):
@@ -152,7 +147,7 @@ def create(
             known = {source.place for source in _sources(path)}
         except CorpusError:  # not whole: it is begun anew, and what is there is kept aside
             known = set()
-        if known and known != {_place(place)[1] for place in places}:
+        if known and known != {source_at(place)[1] for place in distinct(places)[0]}:
             raise UsageError(f"there is a corpus {name!r} already; add to it with: venus-edge corpus add {name} SOURCE")
         if known and engine and engine != engine_of(path):
             raise UsageError(f"corpus {name!r} was begun otherwise: venus-edge corpus rebuild {name} --engine {engine}")
@@ -170,26 +165,47 @@ def add(
 ) -> Report:
     """Further sources of a corpus, and what has changed in those it has. An archive that cannot be read is left out
     where there is another source. Raises CorpusError, UsageError."""
-    from venus_edge.corpus.ledger import Ledger
     from venus_edge.corpus.store import Writer
     from venus_edge.corpus.writing import writing
 
     path = path_of(name, settings) if new else there(name, settings)
+    wanted, twice = distinct(places)
     with ExitStack() as stack:
-        asked, damaged = _readable(places, index, settings, stack)
+        asked, damaged = _readable(wanted, index, settings, stack)
         stack.enter_context(writing(path))
         with said_by_name(path):
             writer = stack.enter_context(Writer(path, engine, new))
-        ledger = Ledger(writer.connection)
-        with writer.batch():
-            known = {(source.kind, source.place) for source in ledger.sources()}
-            for kind, place, called in asked:
-                if (kind, place) not in known:
-                    ledger.add(kind, place, called)
-        report = _updated(writer, settings, stack, progress)
-    for place, reason in damaged:
+        said = _join(writer, asked)
+        report = _updated(writer, path, settings, stack, progress)
+    for place, reason in (*damaged, *twice, *([] if new else said)):
         report.skip(place, reason)
     return report
+
+
+def _join(writer: Writer, asked: Sequence[tuple[str, str, str]]) -> list[tuple[str, str]]:
+    """Notes the sources that are new, and which archives are to be indexed from now on. Out: what was known, and what
+    is read with a folder now, with the reason."""
+    from venus_edge.corpus import collect
+    from venus_edge.corpus.ledger import Ledger
+
+    ledger, said = Ledger(writer.connection), []
+    with writer.batch():
+        known = ledger.sources()
+        for kind, place, called in asked:
+            there = next((source for source in known if same(source.place, place)), None)
+            folder = holder(kind, place, (source.place for source in known if source.kind == "folder"))
+            if there is not None and (there.kind, kind) == ("zim", "zim-index"):
+                ledger.index_too(there)
+            elif there is not None or folder:
+                said.append((place, f"it is read with {folder}" if folder and not there else AGAIN))
+            else:
+                ledger.add(kind, place, called)
+    folders = [place for kind, place, _ in asked if kind == "folder"]
+    for source in known:
+        if folder := holder(source.kind, source.place, folders):
+            collect.remove(writer, source)
+            said.append((source.name, f"it is read with {folder}"))
+    return said
 
 
 def update(name: str, settings: Settings, progress: Progress | None = None) -> Report:
@@ -211,7 +227,7 @@ def remove(name: str, place: str, settings: Settings) -> int:
             writer = stack.enter_context(Writer(path, new=False))
         sources = Ledger(writer.connection).sources()
         wanted = [
-            source for source in sources if place in (source.name, source.place) or _place(place)[1] == source.place
+            source for source in sources if place in (source.name, source.place) or source_at(place)[1] == source.place
         ]
         if not wanted:
             known = ", ".join(source.name for source in sources)
@@ -262,7 +278,7 @@ def _read_again(path: Path, beside: Path, engine: str, settings: Settings, progr
             for source in sources:
                 if (source.kind, source.place) not in known:
                     ledger.add(source.kind, source.place, source.name)
-        return _updated(writer, settings, stack, progress, strict=True)
+        return _updated(writer, path, settings, stack, progress, strict=True)
 
 
 def _index_again(path: Path, beside: Path, settings: Settings, progress: Progress | None) -> Report:
@@ -278,7 +294,7 @@ def _index_again(path: Path, beside: Path, settings: Settings, progress: Progres
         raise CorpusError(f"{path}: its texts are damaged, and not all of its sources are there; put those back, or "
                           f"make it of others: venus-edge corpus create {path.stem} SOURCE") from error  # fmt: skip
     with ExitStack() as stack:
-        return _updated(stack.enter_context(Writer(beside)), settings, stack, progress)
+        return _updated(stack.enter_context(Writer(beside)), path, settings, stack, progress)
 
 
 def _discard(path: Path) -> None:
@@ -348,6 +364,9 @@ def check(name: str, settings: Settings) -> list[str]:
         return [str(error).replace(store.BUILD, _mending(path))]
     wrong = []
     for source in sources:
+        if why := gone(source, path):
+            wrong.append(why)
+            continue
         if source.kind not in ("zim", "zim-index") or not source.place:  # indexed elsewhere
             continue
         try:
@@ -387,9 +406,10 @@ def _mending(path: Path) -> str:
 
 
 def _updated(
-    writer: Writer, settings: Settings, stack: ExitStack, progress: Progress | None, strict: bool = False
+    writer: Writer, path: Path, settings: Settings, stack: ExitStack, progress: Progress | None, strict: bool = False
 ) -> Report:
-    """Reads the sources. One that is not there keeps its documents, unless `strict`: then _SourceGoneError."""
+    """Reads the sources of the corpus at `path`. One that is not there keeps its documents, unless `strict`: then
+    _SourceGoneError."""
     from venus_edge.corpus import collect
     from venus_edge.corpus.ledger import Ledger
 
@@ -403,31 +423,30 @@ def _updated(
         except (CorpusError, StorageError, UsageError) as error:
             if strict:
                 raise _SourceGoneError(str(error)) from error
-            missing.append((source.name, f"{error} (what it gave before stays)"))
+            missing.append((source.name, gone(source, path) or f"{error} (what it gave before stays)"))
             continue
-        if reader is not None:
+        if reader is None and (why := gone(source, path)):
+            missing.append((source.name, why))
+        elif reader is not None:
             readers[source.number] = reader
     report = collect.update(writer, readers, progress)
     for name, reason in missing:
+        report.missing.append(name)
         report.skip(name, reason)
     return report
 
 
+def gone(source: SourceRow, file: Path) -> str:
+    """That a source of a corpus is not on this disk, with what to do; "" where it is, or is not looked for."""
+    place = place_of(source, file)
+    if not source.place or source.kind == "cache" or place.exists():
+        return ""
+    stays = "" if source.kind == "zim" else " (what it gave before stays)"
+    return (f"{place} is not there{stays}: put it back, or take it out with: "
+            f"venus-edge corpus remove {file.stem} {shlex.quote(source.name)}")  # fmt: skip
+
+
 # -- sources ----------------------------------------------------------------------------------------------------------
-
-
-def _place(place: str) -> tuple[str, str, str]:
-    """(kind, whole path, name) of a source as it was named."""
-    if place == CACHE:
-        return "cache", CACHE, "cache"
-    path = Path(place).expanduser().absolute()
-    if path.is_dir():  # whatever it is called
-        return "folder", str(path), path.name
-    for ends, kind in _KINDS:
-        end = next((end for end in ends if path.name.lower().endswith(end)), "")
-        if end:
-            return kind, str(path), path.name[: -len(end)] or path.name
-    return "file", str(path), path.name
 
 
 def _checked(place: str, index: bool, settings: Settings, stack: ExitStack) -> tuple[str, str, str]:
@@ -436,12 +455,12 @@ def _checked(place: str, index: bool, settings: Settings, stack: ExitStack) -> t
     from venus_edge.corpus.ledger import SourceRow
     from venus_edge.corpus.zim import opened
 
-    kind, whole, name = _place(place)
+    kind, whole, name = source_at(place)
     if kind == "zim" and index:
         kind = "zim-index"
     if kind == "file" and not Path(whole).is_file():
         raise CorpusError(f"{place} is not there; name a folder, a file, an archive, or cache:")
-    if kind == "file" and _PIECE.fullmatch(Path(whole).suffix.lower()):
+    if kind == "file" and PIECE.fullmatch(Path(whole).suffix.lower()):
         raise CorpusError(f"{place} is a part of an archive; name the first one, {Path(place).with_suffix('.zimaa')}")
     if kind == "file" and Path(whole).suffix.lower() not in SUFFIXES:
         raise CorpusError(f"{place} is of a kind that is not read; name a folder, a document, .zim, .warc.gz or .jsonl")
@@ -463,7 +482,7 @@ def _readable(
         try:
             asked.append(_checked(place, index, settings, stack))
         except CorpusError as error:
-            if len(places) == 1 or _place(place)[0] not in ("zim", "warc"):
+            if len(places) == 1 or source_at(place)[0] not in ("zim", "warc"):
                 raise
             damaged.append((place, str(error)))
     if damaged and not asked:
@@ -589,7 +608,7 @@ def pack_sessions(name: str, sessions: Iterable[Path], settings: Settings, progr
             for session in sessions:
                 if str(session.absolute()) not in known:
                     ledger.add("session", str(session.absolute()), session.stem)
-        return _updated(writer, settings, stack, progress)
+        return _updated(writer, path, settings, stack, progress)
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------
@@ -597,7 +616,7 @@ def pack_sessions(name: str, sessions: Iterable[Path], settings: Settings, progr
 
 def is_archive(file: Path) -> bool:
     """Whether it is called as a ZIM archive is, or a piece of one."""
-    return file.suffix.lower() == ".zim" or bool(_PIECE.fullmatch(file.suffix.lower()))
+    return file.suffix.lower() == ".zim" or bool(PIECE.fullmatch(file.suffix.lower()))
 
 
 def place_of(source: SourceRow, file: Path) -> Path:
@@ -622,7 +641,7 @@ def pieces(archive: Path) -> list[Path]:
     if archive.suffix.lower() == ".zim":
         return [archive]
     return sorted(
-        path for path in archive.parent.glob(f"{glob.escape(archive.stem)}.*") if _PIECE.fullmatch(path.suffix)
+        path for path in archive.parent.glob(f"{glob.escape(archive.stem)}.*") if PIECE.fullmatch(path.suffix)
     )
 
 
@@ -633,15 +652,22 @@ def in_place(name: str, settings: Settings) -> list[str]:
     path = there(name, settings)
     said: list[str] = []
     for source in _sources(path):
-        if source.kind != "zim":
+        if source.kind != "zim" or gone(source, path):
             continue
         try:
             with closing(Zim(place_of(source, path), _extractor(), source.name)) as zim:
-                note = f"; {zim.note}" if zim.note else ""
+                note = f"; {_note_of(zim, path)}" if zim.note else ""
                 said.append(f"{source.name}: {zim.count():,} entries, read in place{note}")
         except CorpusError as error:
             said.append(str(error))
     return said
+
+
+def _note_of(zim: Zim, path: Path) -> str:
+    """What is to be known of an archive that a named corpus reads in place, with the command that adds an index."""
+    from venus_edge.corpus.zim import MAKE_INDEX
+
+    return zim.note.replace(MAKE_INDEX, f"venus-edge corpus add {path.stem}")
 
 
 class Joined:
@@ -697,7 +723,7 @@ def opened(file: Path, settings: Settings, note: Note, check: bool = True) -> Op
         note(str(each))
     for archive in archives:
         if archive.note:
-            note(archive.note)
+            note(_note_of(archive, file) if is_named else archive.note)
     if not archives:
         return corpus
     return Joined([*([corpus] if has_documents else []), *archives])

@@ -151,7 +151,7 @@ def test_sources_are_added_and_removed_and_a_lost_one_keeps_its_documents(
     rows.unlink()
     report = corpora.update("mix", chosen)
     assert report.documents == 3
-    assert report.skipped[0].reason.endswith("name a file of JSON lines (what it gave before stays)")
+    assert report.skipped[0].reason.endswith("with: venus-edge corpus remove mix rows")
     assert corpora.remove("mix", "rows", chosen) == 1
     assert found("mix", chosen, "barometer") == []
     with pytest.raises(UsageError, match="corpus 'mix' has no source 'rows'; it has: docs"):

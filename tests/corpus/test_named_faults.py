@@ -177,3 +177,94 @@ def test_names_and_paths_in_the_settings_are_what_they_are(
     chosen.directories.config.mkdir()
     (chosen.directories.config / "config.toml").write_text(f'corpus = ["{twice}", "../{twice}"]', encoding="utf-8")
     assert found(config.settings({}).corpus) == ["True", "False"]
+
+
+# -- a source twice, a source that is gone, nothing to read -----------------------------------------------------------
+
+
+def test_what_is_named_twice_is_read_once_and_said(chosen: Settings, docs: Path) -> None:
+    file, sub = docs / "a.md", docs / "sub"
+    made = corpus("create", "notes", docs, "docs", "docs/../docs/", file, sub)
+    assert made.stderr.count("it is a source already") == 2
+    assert made.stderr.count(f"it is read with {docs}") == 2
+    assert made.stderr.endswith("2 indexed: 2 new, 0 changed, 0 as before, 0 gone\n")
+    assert corpus("create", "notes", docs, "docs", file).exit_code == 0  # which goes on with it
+    again = corpus("add", "notes", docs, file)
+    assert f"left out {docs}: it is a source already" in again.stderr
+    assert f"left out {file}: it is read with {docs}" in again.stderr
+    assert corpus("info", "notes").stdout.count("(folder)") == 1
+
+
+def test_a_folder_takes_over_the_files_in_it_that_were_sources(chosen: Settings, docs: Path) -> None:
+    corpus("create", "notes", docs / "a.md", docs / "sub")
+    added = corpus("add", "notes", docs)
+    assert f"left out a.md: it is read with {docs}" in added.stderr
+    assert added.stderr.splitlines()[-1].startswith("2 indexed: 2 new")
+    assert [line.split()[0] for line in corpus("info", "notes").stdout.splitlines()[1::2]] == ["docs"]
+    assert corpus("search", "notes", "灯塔").stdout.splitlines()[1] == "  file:docs/sub/b.md"
+
+
+def test_what_a_folder_hides_is_a_source_of_its_own(chosen: Settings, docs: Path) -> None:
+    (docs / ".kept").mkdir()
+    (docs / ".kept" / "c.md").write_text("# Sextant")
+    assert corpus("create", "notes", docs, docs / ".kept").stderr.splitlines()[-1].startswith("3 indexed: 3 new")
+
+
+def test_an_archive_that_was_read_in_place_is_indexed_from_now_on(chosen: Settings, tmp_path: Path) -> None:
+    pytest.importorskip("libzim")
+    from tests.corpus.test_zim import archive
+
+    file = archive(tmp_path / "lights.zim", indexed=False)
+    advice = f"index it with: venus-edge corpus add 灯 {file} --index"
+    for said in (corpus("create", "灯", file), corpus("search", "灯", "灯塔")):
+        assert advice in said.stderr
+    done = corpus("add", "灯", file, "--index")
+    assert advice not in done.stderr
+    assert "7 indexed: 7 new" in done.stderr
+    assert "lights (zim-index): 7 documents" in corpus("info", "灯").stdout
+    assert corpus("search", "灯", "首次点亮").stdout.splitlines()[1] == "  zim:lights/A/%E7%81%AF%E5%A1%94"
+    assert f"left out {file}: it is a source already" in corpus("add", "灯", file, "--index").stderr
+
+
+@pytest.mark.parametrize("command", ["update", "rebuild"])
+def test_sources_that_are_gone_are_said_wherever_one_looks(
+    chosen: Settings, docs: Path, tmp_path: Path, command: str
+) -> None:
+    pytest.importorskip("libzim")
+    from tests.corpus.test_zim import archive
+
+    file = archive(tmp_path / "usb.zim", indexed=True)
+    corpus("create", "海", docs, file)
+    file.unlink()
+    docs.rename(tmp_path / "moved")
+    put = "put it back, or take it out with: venus-edge corpus remove 海"
+    folder = f"{docs} is not there (what it gave before stays): {put} docs"
+    zim = f"{file} is not there: {put} usb"
+    done = corpus(command, "海")
+    assert done.exit_code == (command == "update")  # rebuild has made it whole of its texts
+    assert done.stderr.splitlines()[:2] == [f"left out docs: {folder}", f"left out usb: {zim}"]
+    for said in (corpus("check", "海").stderr, corpus("info", "海").stdout):
+        assert folder in said
+        assert zim in said
+    assert corpus("show", "海", "file:docs/sub/b.md").exit_code == 0
+    (tmp_path / "moved").rename(docs)
+    assert corpus("remove", "海", "usb").exit_code == 0
+    assert corpus(command, "海").exit_code == 0
+    assert corpus("check", "海").stdout == "海 is sound\n"
+
+
+def test_what_is_left_out_beforehand_is_listed_later_too_and_forgotten_when_it_is_gone(
+    chosen: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "kit").mkdir()
+    for name in ("wiki.zim", "网.warc.gz"):
+        (tmp_path / "kit" / name).write_bytes(b"x")
+    corpus("create", "kit", tmp_path / "kit")
+    assert "kit (folder): 0 documents, 2 left out" in corpus("info", "kit").stdout
+    assert corpus("info", "kit", "--skipped").stdout.splitlines() == [
+        "kit: wiki.zim: an archive: name it as a source of its own",
+        "kit: 网.warc.gz: an archive: name it as a source of its own",
+    ]
+    (tmp_path / "kit" / "wiki.zim").unlink()
+    corpus("update", "kit")
+    assert corpus("info", "kit", "--skipped").stdout.startswith("kit: 网.warc.gz")

@@ -68,13 +68,15 @@ def add(name: str, sources: tuple[str, ...], index: bool) -> None:
 
 @corpus.command()
 @click.argument("name")
-def update(name: str) -> None:
-    """Read what has changed in the sources; what is gone goes."""
+@click.pass_context
+def update(ctx: click.Context, name: str) -> None:
+    """Read what has changed in the sources; what is gone goes. Exit code 1 if a source is not there."""
     from venus_edge import corpora
 
     report = corpora.update(name, Settings(), Meter())
     _told(report, corpora.in_place(name, Settings()))
     _lacking(name)
+    ctx.exit(1 if report.missing else 0)
 
 
 @corpus.command()
@@ -91,7 +93,8 @@ def remove(name: str, source: str) -> None:
 @click.argument("name")
 @click.option("--engine", type=ENGINE, help="Another one from now on.")
 def rebuild(name: str, engine: str | None) -> None:
-    """Read all sources again into a new file; the old one stays in use until it is whole."""
+    """Read all sources again into a new file; the old one stays in use until it is whole. Where a source is not there,
+    the texts that it gave are indexed again."""
     from venus_edge import corpora
 
     report = corpora.rebuild(name, Settings(), Meter(), engine or "")
@@ -176,7 +179,8 @@ def info(name: str, skipped: bool) -> None:
     for row, documents, out in described(path):
         state = "read in place" if row.kind == "zim" else f"{documents:,} documents, {out:,} left out"
         unfinished = ", unfinished: go on with corpus update" if row.begun else ""
-        click.echo(clean(f"{row.name} ({row.kind}): {state}{unfinished}\n  {row.place}"))
+        where = corpora.gone(row, path) or row.place
+        click.echo(clean(f"{row.name} ({row.kind}): {state}{unfinished}\n  {where}"))
     for file in files.left(path):
         click.echo(f"left by a rebuild: {file}, {files.size(file) / 1e6:,.1f} MB (corpus rm takes it too)")
 

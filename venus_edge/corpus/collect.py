@@ -108,7 +108,8 @@ Progress = Callable[[Step], None]
 @dataclass(slots=True)
 class Report:
     """What an update came to, in documents. `documents` is what the corpus holds now, `unlisted` the number of skipped
-    items beyond those that are listed, `others` files of kinds that are not read, by their suffix."""
+    items beyond those that are listed, `others` files of kinds that are not read, by their suffix, `missing` sources
+    that could not be looked at."""
 
     added: int = 0
     updated: int = 0
@@ -118,6 +119,7 @@ class Report:
     skipped: list[Skipped] = field(default_factory=list)
     unlisted: int = 0
     others: dict[str, int] = field(default_factory=dict, compare=False)
+    missing: list[str] = field(default_factory=list, compare=False)
 
     def skip(self, path: str, reason: str) -> None:
         if len(self.skipped) < MOST_LISTED:
@@ -175,7 +177,7 @@ def _pass(run: _Run, source: SourceRow, reader: Reader) -> None:
         run.report.unchanged += run.ledger.counts(source)[0]
     else:
         source = replace(source, begun=stamp, pass_=source.pass_ + 1, cursor=0)
-    size = reader.size(run.report)
+    size = _size(run, source, reader)
     items = reader.read(source.cursor)
     more = True
     try:
@@ -187,6 +189,17 @@ def _pass(run: _Run, source: SourceRow, reader: Reader) -> None:
     _sweep(run, source)
     with run.writer.batch():
         run.ledger.save(replace(source, stamp=stamp, begun="", cursor=0))
+
+
+def _size(run: _Run, source: SourceRow, reader: Reader) -> Size:
+    """How much there is. What is told beforehand to be left out is noted as what is left out later is."""
+    told = Report(others=run.report.others)
+    size = reader.size(told)
+    with run.writer.batch():
+        for skipped in told.skipped:
+            _take(run, source, skipped)
+    run.report.unlisted += told.unlisted
+    return size
 
 
 def _write(run: _Run, source: SourceRow, items: Iterator[Read], size: Size) -> tuple[SourceRow, bool]:

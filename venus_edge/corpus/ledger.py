@@ -76,6 +76,10 @@ class Ledger:
             (source.place, source.stamp, source.begun, source.pass_, source.cursor, source.number),
         )
 
+    def index_too(self, source: SourceRow) -> None:
+        """An archive that was read in place is indexed from now on."""
+        self._db.execute("UPDATE source SET kind = 'zim-index' WHERE id = ?", (source.number,))
+
     def read_again(self, number: int) -> None:
         """The next update reads this source whatever its stamp."""
         self._db.execute("UPDATE source SET stamp = '', begun = '', cursor = 0 WHERE id = ?", (number,))
