@@ -10,10 +10,10 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from venus_edge.corpus import store, tantivy_index
+from venus_edge.corpus import sound, store, tantivy_index
 from venus_edge.errors import CorpusError, StorageError
 
-_LOGS = ("-wal", "-shm")
+_BESIDE = ("-wal", "-shm", sound.SUFFIX)
 
 
 def check_ours(path: Path) -> None:
@@ -64,7 +64,7 @@ def remove(path: Path) -> int:
     check_ours(path)
     total = tantivy_index.size(path)
     for file in (*left(path), path):
-        for end in (*_LOGS, ""):
+        for end in (*_BESIDE, ""):
             part = file.with_name(file.name + end)
             if part.is_file():
                 total += part.stat().st_size

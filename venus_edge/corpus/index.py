@@ -15,7 +15,7 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from venus_edge.corpus import address, snippets, store, tantivy_index, texts
+from venus_edge.corpus import address, snippets, sound, store, tantivy_index, texts
 from venus_edge.corpus.query import parse, words_query
 from venus_edge.corpus.ranking import Ranking
 from venus_edge.values import Failure, Found, Hit, Page, Trouble
@@ -59,7 +59,7 @@ class Corpus:
         """Raises CorpusError unless `path` is a sound corpus; `check` False leaves the reading of the index out. With
         an `embedder`, passages that have vectors of it (`dense.fill`) are found by meaning, too."""
         if check:
-            store.check(path)
+            sound.check(path)
         self._path = path
         self._idle: list[sqlite3.Connection] = []
         self._lock = Lock()
