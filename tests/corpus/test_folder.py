@@ -328,3 +328,25 @@ def test_a_base_holds_and_what_leads_out_of_a_markdown_folder_stays_as_it_is_wri
         "Another [light](https://x.example/b/l.html).",
         "[in](file:docs/b/灯.html) [out](../../b.html)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "title", "begins"),
+    [
+        ("a.rst", "*******\n  Tides\n*******\n\n:Author: A.\n\n.. Fix\n\nPast\n====\n", "Tides", "# Tides"),
+        ("b.rst", ".. _l:\n\n:mod:`tides` --- at ``Brest``\n====\n\nA.\n", "tides --- at Brest", ".. _l:"),
+        ("c.rst.txt", "\n===\n~~~\n\n:class:`~sea.Tide` of `Brest <b>`_\n----\n\nA.", "Tide of Brest", "==="),
+        ("d.rst", ".. meta::\n   :name: x\n\n====\n灯塔\n====\n\n历史\n----\n文字", "灯塔", ".. meta::"),
+        ("e.rst", ".. note::\n   A.\n\nA text alone.\n", "A text alone.", ".. note::"),
+        ("f.md", "Tides of Brest\n====\n\nText.\n", "Tides of Brest", "# Tides of Brest"),
+        ("g.md", "潮汐\n--\n\n文字。\n", "潮汐", "## 潮汐"),
+        ("h.md", "# Tides\n\n```\na\n\nb\n---\n```\n", "Tides", "# Tides\n\n```\na\n\nb\n---\n```"),
+        ("i.md", "A line\n\n- one\n---\n", "A line", "A line\n\n- one\n---"),
+        ("j.txt", "Tides\n=====\n\nA.", "Tides", "Tides\n====="),
+    ],
+    ids=lambda value: value[:9],
+)
+def test_a_title_is_what_is_underlined_and_the_line_is_no_text(name: str, body: str, title: str, begins: str) -> None:
+    made = page.of_file(body.encode(), name, f"file:d/{name}", real)
+    assert not isinstance(made, str)
+    assert (made.title, made.text[: len(begins)]) == (title, begins)

@@ -165,6 +165,23 @@ def test_word_is_read_with_headings_lists_tables_and_notes() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("style", "named", "title"),
+    [
+        ("<w:pStyle w:val='Heading1'/>", "", "灯塔年度报告"),
+        ("<w:pStyle w:val='Title'/>", "", "Annual report"),
+        ("<w:outlineLvl w:val='0'/>", "", "年报"),
+        ("<w:pStyle w:val='a3'/>", "<w:style w:styleId='a3'><w:name w:val='Title'/></w:style>", "报告"),
+        ("<w:pStyle w:val='2'/>", "<w:style w:styleId='2'><w:name w:val='heading 1'/></w:style>", "Report"),
+    ],
+)
+def test_the_first_heading_is_the_title_of_a_word_document_that_names_none(style: str, named: str, title: str) -> None:
+    styles = f"<w:styles xmlns:w='urn:w'>{named}</w:styles>"
+    body = word(paragraph(title, style) + paragraph("The first paragraph."))
+    found = read(packed(**{"word__document.xml": body, "word__styles.xml": styles}))
+    assert (found.title, found.text) == (title, f"# {title}\n\nThe first paragraph.")
+
+
 def test_slides_are_read_in_their_order_with_notes() -> None:
     def slide(text: str) -> str:
         return f"<p:sld xmlns:p='urn:p' xmlns:a='urn:a'><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:sld>"
@@ -213,7 +230,9 @@ def test_a_book_is_read_in_the_order_of_its_spine() -> None:
     }
     found = read(packed(mimetype="application/epub+zip", **parts))
     assert found.text == "# Lamps\n\n## Section 1\n\n# Zwei\n\n## Section 2\n\nFirst."
-    assert found.kind == "epub"
+    assert (found.kind, found.title) == ("epub", "Lamps")
+    unnamed = read(packed(**parts | {"OEBPS__book.opf": package.replace("<dc:title>Lamps</dc:title>", "")}))
+    assert unnamed.title == "Zwei"
 
 
 def test_what_is_damaged_locked_too_large_or_another_thing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

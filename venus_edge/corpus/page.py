@@ -11,6 +11,7 @@ import html
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Protocol
 from urllib.parse import urljoin
@@ -46,7 +47,19 @@ _ATTRIBUTE = re.compile(r"""([a-zA-Z:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]
 _SAVED = re.compile(r"<!--\s*saved from url=\(\d+\)(\S+?)\s*-->", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FIELD = re.compile(r"^([A-Za-z_-]+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$|^(\S.*)\n(?:={3,}|-{3,})[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$|^(?![-*+>|][ \t])(\S.*)\n(?:={3,}|-{3,})[ \t]*$", re.MULTILINE)
+_RULE = r"""(?:={3,}|-{3,}|[*]{3,}|#{3,}|~{3,}|\^{3,}|"{3,}|'{3,}|`{3,}|[+]{3,}|:{3,}|[.]{3,}|_{3,})"""
+_SECTION = re.compile(  # of reStructuredText: a title under a line, or between two that are alike
+    rf"^(?:(?P<over>{_RULE})[ \t]*\n[ \t]*(?=.*\n(?P=over)[ \t]*$)|(?=\S))(?!\.\. )"
+    rf"(?P<title>.*\w.*)\n(?P<under>{_RULE})[ \t]*$",
+    re.MULTILINE,
+)
+_SETEXT = re.compile(
+    r"(?:\A|(?<=\n\n))(?P<over>)(?P<title>(?![-*+>#|`~]|\d+[.)]\s)\S.*)\n(?P<under>=+|-{2,})[ \t]*$", re.MULTILINE
+)
+_FENCED = re.compile(r"(^ {0,3}(?P<f>```+|~~~+).*?(?:^ {0,3}(?P=f)|\Z))", re.MULTILINE | re.DOTALL)
+_ROLE = re.compile(r"(?::[\w.+:-]+:)?(?:``(?P<code>.+?)``|`[!~]?(?P<text>[^`<]+?)(?:\s*<[^<>]*>)?`_{0,2})")
+_ASIDE = re.compile(r"\.\.(?:\s|$)|:[\w -]+:|\s")  # directives, labels, comments, fields and what is in them
 _LINK = re.compile(r"(?<=\]\()(?![a-zA-Z][a-zA-Z0-9+.-]*:|[#/])([^()\s]+)(?=[)\s])")
 _HTML = (".html", ".htm", ".xhtml", ".shtml")
 _PAGE = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
@@ -66,7 +79,7 @@ def of_file(body: bytes, path: str, own: str, extract: Extract) -> Document | st
         made = from_page(body, [*addresses_in(body), own], extract, kind) if not _is_binary(body) else _NO_TEXT
     elif suffix in TEXT:
         text = _text_of(body, own, extract)
-        made = _NO_TEXT if text is None else _from_text(text, own)
+        made = _NO_TEXT if text is None else _from_text(text, own, name.name.lower())
     else:
         made = from_page(body, [own], extract)
     return _titled(made, name.stem.replace("_", " ").strip())
@@ -140,17 +153,46 @@ def is_web(url: str) -> bool:
     return url.strip().lower().startswith(("http://", "https://")) and bool(address.host(url.strip()))
 
 
-def _from_text(text: str, own: str) -> Document:
-    """Markdown or plain text; a front matter may name its address, title and date."""
+def _from_text(text: str, own: str, name: str) -> Document:
+    """Markdown, reStructuredText or plain text, as the file's name says; a front matter may name its address, title and
+    date."""
     front = _FRONT_MATTER.match(text)
     fields = {name.lower(): _unquoted(value) for name, value in _FIELD.findall(front[1])} if front else {}
-    body = text[front.end() :] if front else text
+    is_rst = name.endswith((".rst", ".rst.txt"))
+    body = _marked(text[front.end() :] if front else text, is_rst, name.endswith((".md", ".markdown", ".md.txt")))
     heading = _HEADING.search(body[:4_000])
-    first = next((line.strip() for line in body.splitlines() if line.strip()), "")
+    lines = (line.strip() for line in body.splitlines() if line.strip() and not (is_rst and _ASIDE.match(line)))
+    first = next(lines, "")
     title = fields.get("title") or (heading[1] or heading[2] if heading else "") or (first if len(first) <= 100 else "")
     named = [url for url in (fields.get(n, "") for n in ("url", "canonical", "source", "link")) if is_web(url)]
     addresses = [*dict.fromkeys(named), own]
     return Document(addresses[0], title, _linked(body.strip(), own), fields.get("date", "")[:10], tuple(addresses[1:]))
+
+
+def _marked(text: str, is_rst: bool, is_markdown: bool) -> str:
+    """The text with the headings that are underlined in it behind marks: a line of signs says nothing."""
+    if is_rst:
+        return _SECTION.sub(partial(_with_marks, []), text)
+    if not is_markdown:
+        return text
+    pieces = _FENCED.split(text)  # between two pieces that are text are one that is code, and its fence
+    return "".join(
+        _SETEXT.sub(partial(_with_marks, ["=", "-"]), p) if n % 3 == 0 else p for n, p in enumerate(pieces) if n % 3 < 2
+    )
+
+
+def _with_marks(styles: list[str], heading: re.Match[str]) -> str:
+    """A heading as Markdown has it; how deep it is, the order says in which the kinds of lines are met (`styles`)."""
+    style = (heading["over"] or "")[:1] + heading["under"][0]
+    if style not in styles:
+        styles.append(style)
+    title = _ROLE.sub(lambda role: role["code"] or _named(role), heading["title"].strip())
+    return f"{'#' * min(styles.index(style) + 1, 6)} {title}"
+
+
+def _named(role: re.Match[str]) -> str:
+    """What is shown of a role: of `~pkg.name` the end."""
+    return role["text"].rpartition(".")[2] if "`~" in role[0] else role["text"]
 
 
 def _linked(text: str, own: str) -> str:

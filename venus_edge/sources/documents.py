@@ -13,8 +13,9 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,8 @@ def _told(text: str, parts: _Parts) -> Document | Failure:
     about = parts.xml("docProps/core.xml")
     if about is None:
         about = parts.xml("meta.xml")
+    if about is None and "META-INF/container.xml" in parts.names:
+        about = parts.xml(_package(parts))
     title, author = (_first(about, name) for name in ("title", "creator"))
     text = safe(text).strip()
     return Document(text, title, author) if text else _unreadable("it is a document without text")
@@ -182,7 +185,7 @@ def _grid(rows: list[list[str]]) -> str:
 
 def _word(parts: _Parts) -> str:
     tree = parts.xml("word/document.xml")
-    blocks = _blocks(tree, _word_paragraph) if tree is not None else []
+    blocks = _blocks(tree, partial(_word_paragraph, _styles(parts))) if tree is not None else []
     notes = [t for name in ("word/footnotes.xml", "word/endnotes.xml") for t in _notes(parts.xml(name))]
     return "\n\n".join([*blocks, *(["## Notes", *notes] if notes else [])])
 
@@ -217,9 +220,20 @@ def _runs(element: Any) -> str:
     return "".join(pieces).strip()
 
 
-def _word_paragraph(element: Any) -> str:
+def _styles(parts: _Parts) -> dict[str, str]:
+    """The names of styles by their ids: these are numbers in documents of some languages."""
+    tree = parts.xml("word/styles.xml")
+    found = tree.iter("{*}style") if tree is not None else ()
+    return {_attribute(s, "styleId"): _attribute(n, "val") for s in found for n in s.iterchildren("{*}name")}
+
+
+def _word_paragraph(styles: Mapping[str, str], element: Any) -> str:
     text = _runs(element)
     style = next((_attribute(s, "val") for s in element.iter("{*}pStyle")), "")
+    style = styles.get(style, style)
+    outline = next((_attribute(o, "val") for o in element.iter("{*}outlineLvl")), "")
+    if text and outline in ("0", "1", "2", "3", "4", "5"):
+        return f"{'#' * (int(outline) + 1)} {one_line(text)}"
     level = re.fullmatch(r"(?:heading|berschrift|titre|标题|標題|見出し)?\s*([1-6])", style, re.I)
     if text and (level or style.lower() == "title"):
         return f"{'#' * (int(level[1]) if level else 1)} {one_line(text)}"
@@ -312,7 +326,7 @@ def _opendocument(parts: _Parts) -> str:
 
 
 def _book(parts: _Parts) -> str:
-    package = next((_attribute(e, "full-path") for e in parts.xml("META-INF/container.xml").iter("{*}rootfile")), "")
+    package = _package(parts)
     tree = parts.xml(package)
     if tree is None:
         return ""
@@ -323,6 +337,12 @@ def _book(parts: _Parts) -> str:
     about = [line for name in ("title", "creator") if (line := _first(tree, name))]
     texts = [f"## Section {n}\n\n{text}" for n, text in enumerate(filter(None, found), 1)]
     return "\n\n".join([*(["# " + ", ".join(about)] if about else []), *texts])
+
+
+def _package(parts: _Parts) -> str:
+    container = parts.xml("META-INF/container.xml")
+    files = container.iter("{*}rootfile") if container is not None else ()
+    return next((_attribute(e, "full-path") for e in files), "")
 
 
 def _chapter(body: bytes) -> str:

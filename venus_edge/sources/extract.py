@@ -24,7 +24,7 @@ from venus_edge.values import Failure, Trouble
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
 
-VERSION = 4  # of this file's rules: a cache extracts again when it grows
+VERSION = 5  # of this file's rules: a cache extracts again when it grows
 LARGEST = 20_000_000  # bytes that are looked at; more is cut
 _LARGEST_FOR_READABILITY = 2_000_000  # characters of text, and
 _MOST_ELEMENTS = 30_000  # elements: it is quadratic in places
@@ -98,7 +98,8 @@ def _document(body: bytes, kind: kinds.Kind) -> Extracted | Failure:
     found = documents.read(body)
     if isinstance(found, Failure):
         return found
-    first = next((one_line(line) for line in found.text.splitlines() if line.strip() and line[:1] not in "#|"), "")
+    lines = (line.lstrip("# ") for line in found.text.splitlines() if not line.startswith(("## ", "|")))
+    first = next(filter(None, map(one_line, lines)), "")  # "## Page 1" and tables apart
     return Extracted(found.title or first[:200], found.text, author=found.author, kind=kind)
 
 
