@@ -350,3 +350,21 @@ def test_a_title_is_what_is_underlined_and_the_line_is_no_text(name: str, body: 
     made = page.of_file(body.encode(), name, f"file:d/{name}", real)
     assert not isinstance(made, str)
     assert (made.title, made.text[: len(begins)]) == (title, begins)
+
+
+def test_what_sphinx_made_a_page_from_is_left_out_as_long_as_the_page_is_there(tmp_path: Path) -> None:
+    docs, index = tmp_path / "docs", tmp_path / "x.sqlite"
+    pages = ["en/潮汐/a.html", "en/b.html", "en/c/index.html", "en/_sources/only.html"]
+    left_out = ["en/_sources/b.md.txt", "en/_sources/c.txt", "en/_sources/潮汐/a.rst.txt"]
+    sources = [*left_out, "en/_sources/d.rst.txt", "en/b.md.txt", "_sources/b.rst.txt"]
+    for name in pages + sources:
+        (docs / name).parent.mkdir(parents=True, exist_ok=True)
+        (docs / name).write_text(f"<p>A barometer at {name}." if ".html" in name else f"A barometer, 气压计: {name}")
+    report = build(docs, index, real)
+    assert (report.documents, sorted(each.path for each in report.skipped)) == (len(pages) + 3, left_out)
+    assert report.skipped[0].reason == "the page made from it is there: en/b.html"
+    with Corpus(index) as corpus:
+        assert isinstance(corpus.open("file:docs/en/_sources/d.rst.txt"), Page)
+        assert isinstance(corpus.open("file:docs/en/_sources/b.md.txt"), Failure)
+    (docs / "en/b.html").unlink()
+    assert (build(docs, index, real).added, build(docs, index, real).unchanged) == (1, len(pages) + 3)

@@ -8,6 +8,7 @@ is said with the reason, and is never fatal.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +24,8 @@ from venus_edge.errors import CorpusError
 SUFFIXES = page.TEXT | page.PAGES
 ARCHIVES = (".zim", ".zimaa", ".warc", ".warc.gz", ".warc.zst", ".wacz", ".jsonl", ".jsonl.gz", ".ndjson")
 _OF_FOLDERS = ("index.html", "index.htm", "index.xhtml")  # the page that a link to its folder leads to
+_SOURCE = re.compile(r"(.+?)(?:\.(?:rst|md|txt|ipynb))?\.(?:txt|rst|md)")  # the name of a file there
+_SOURCES = "_sources"  # where Sphinx keeps what it made the pages beside that folder from, as PAGE.rst.txt
 
 
 def build(folder: Path, index: Path, extract: Extract, progress: Progress | None = None) -> Report:
@@ -65,8 +68,13 @@ class FolderReader:
         done = 0
         for number, file in enumerate(_walk(self._root, [], {}), 1):
             done += file.size
-            body, make = (self._root / file.path).read_bytes, partial(self._document, file.path)
-            yield Read(number, done, Record(file.path, file.size, body, make, file.mtime_ns))
+            yield Read(number, done, self._item(file))
+
+    def _item(self, file: _File) -> Record | Skipped:
+        if made := _page_made_from(self._root, PurePosixPath(file.path)):
+            return Skipped(file.path, f"the page made from it is there: {made}")
+        body, make = (self._root / file.path).read_bytes, partial(self._document, file.path)
+        return Record(file.path, file.size, body, make, file.mtime_ns)
 
     def _document(self, path: str, body: bytes) -> Document | str:
         name = PurePosixPath(path)
@@ -143,6 +151,21 @@ def _walk(root: Path, skipped: list[Skipped], others: dict[str, int]) -> Iterato
                 skipped.append(Skipped(_relative(root, here / name), "an archive: name it as a source of its own"))
             else:
                 others[suffix or "without suffix"] = others.get(suffix or "without suffix", 0) + 1
+
+
+def _page_made_from(root: Path, path: PurePosixPath) -> str:
+    """The page beside Sphinx's folder of sources that was made from a file in it, "" if there is none."""
+    made_from = _SOURCE.fullmatch(path.name)
+    if _SOURCES not in path.parts[:-1] or made_from is None:
+        return ""
+    at = len(path.parts) - 1 - path.parts[::-1].index(_SOURCES)
+    folder = PurePosixPath(*path.parts[:at], *path.parts[at + 1 : -1])
+    pages = (folder / f"{made_from[1]}.html", folder / made_from[1] / "index.html")
+    return next((str(page) for page in pages if _is_read(root, root / page)), "")
+
+
+def _is_read(root: Path, path: Path) -> bool:
+    return path.is_file() and any(_stat(root, path, []))
 
 
 def _unreadable(root: Path, error: OSError) -> Skipped:
