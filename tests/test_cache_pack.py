@@ -112,9 +112,9 @@ def test_of_a_page_that_several_runs_read_the_newest_text_is_there_and_all_of_it
     assert run("cache", "clear", "--yes").exit_code == 0
     asked(urls)
     second = newest()
-    assert run("cache", "pack", first.stem, "--name", "lights").stderr == "1 pages: 1 new, 0 as before\n"
-    assert run("cache", "pack", second.stem, "--name", "lights").stderr == "1 pages: 0 new, 1 as before\n"
-    assert run("cache", "pack", first, second, "--name", "lights").stderr == "1 pages: 0 new, 1 as before\n"
+    assert run("cache", "pack", first.stem, "--name", "lights").stderr == "1 page: 1 new, 0 as before\n"
+    assert run("cache", "pack", second.stem, "--name", "lights").stderr == "1 page: 0 new, 1 as before\n"
+    assert run("cache", "pack", first, second, "--name", "lights").stderr == "1 page: 0 new, 1 as before\n"
     shown = run("corpus", "show", "lights", urls[0]).stdout
     assert ("1917" in shown, "1916" in shown, "41 m" in shown) == (True, False, True)
 

@@ -104,7 +104,9 @@ def test_offline_without_a_corpus_what_was_fetched_before_is_all_there_is(site: 
 
 
 def test_a_corpus_that_is_named_and_not_there_is_a_wrong_command(site: Site, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="search names corpus, but there is none: name a folder with --corpus DIR"):
+    with pytest.raises(
+        UsageError, match="search names corpus, but there is none: name a folder, an archive or a corpus with --corpus"
+    ):
         called(settings(tmp_path, site, search="corpus,ddgs"))
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from venus_edge.corpus.places import AGAIN, PIECE, distinct, holder, same, source_at
+from venus_edge.corpus.places import AGAIN, PIECE, distinct, holder, source_at, where
 from venus_edge.errors import CorpusError, StorageError, UsageError
 from venus_edge.settings import Settings
 from venus_edge.values import Failure, Found, Page
@@ -191,9 +191,10 @@ def _join(writer: Writer, asked: Sequence[tuple[str, str, str]]) -> list[tuple[s
     ledger, said = Ledger(writer.connection), []
     with writer.batch():
         known = ledger.sources()
+        folders = [source.place for source in known if source.kind == "folder"]
+        places = {where(source.place): source for source in known if source.place}
         for kind, place, called in asked:
-            there = next((source for source in known if same(source.place, place)), None)
-            folder = holder(kind, place, (source.place for source in known if source.kind == "folder"))
+            there, folder = places.get(where(place)), holder(kind, place, folders)
             if there is not None and (there.kind, kind) == ("zim", "zim-index"):
                 ledger.index_too(there)
             elif there is not None or folder:

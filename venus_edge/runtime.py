@@ -162,7 +162,8 @@ def prepare(
     check(settings)
     if settings.offline and not settings.corpus and cassette is None and world.is_empty(settings.directories):
         raise UsageError(
-            "offline there is nothing to search without --corpus DIR (a folder of .html, .md or .txt files)"
+            "offline there is nothing to search without --corpus: a folder of documents, a ZIM archive, or a name of: "
+            "venus-edge corpus list"
         )
     today, spec = _date(settings.date), model.spec_of(settings)
     model.check_engine(spec, settings)

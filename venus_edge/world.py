@@ -55,7 +55,7 @@ def opened(settings: Settings, stack: ExitStack, gates: list[Gate], note: Note) 
     names = services.named(settings.search)
     beside = [name for name in names if name != services.CORPUS] if services.CORPUS in names else []
     if services.CORPUS in names and not settings.corpus:
-        raise UsageError("search names corpus, but there is none: name a folder with --corpus DIR")
+        raise UsageError("search names corpus, but there is none: name a folder, an archive or a corpus with --corpus")
     if settings.offline and (web_names := [name for name in names if name not in (services.CORPUS, "auto")]):
         rest = "only the corpora are" if settings.corpus and not beside else "what they gave before is"
         note(f"offline: {', '.join(web_names)} cannot be asked; {rest} searched")

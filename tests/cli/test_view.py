@@ -56,7 +56,7 @@ LINES: list[tuple[Event, list[str]]] = [
     (ToolCalled(2, VISIT), ["[2] visit: https://example.org/a  for: year"]),
     (
         ToolReturned(1, SEARCH, ToolResult("", (Found("a", (Hit("T", "u", "s"),)), Found("b")), ()), 0.1),
-        ["    1 results: T", "    0 results: "],
+        ["    1 result: T", "    0 results: "],
     ),
     (
         ToolReturned(1, SEARCH, ToolResult("", (Found("a", failure=Failure(Trouble.REFUSED, "429")),)), 0.1),

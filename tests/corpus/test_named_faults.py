@@ -13,6 +13,8 @@ from click.testing import CliRunner, Result
 
 from venus_edge import config, corpora, recorded, world
 from venus_edge.cli.app import cli
+from venus_edge.cli.corpus import Meter
+from venus_edge.corpus.collect import Step
 from venus_edge.corpus.store import Document, Writer
 from venus_edge.sessions.reading import load
 from venus_edge.settings import Directories, Settings
@@ -268,3 +270,56 @@ def test_what_is_left_out_beforehand_is_listed_later_too_and_forgotten_when_it_i
     (tmp_path / "kit" / "wiki.zim").unlink()
     corpus("update", "kit")
     assert corpus("info", "kit", "--skipped").stdout.startswith("kit: 网.warc.gz")
+
+
+# -- what the commands say --------------------------------------------------------------------------------------------
+
+
+def test_one_of_a_thing_is_not_several_and_thousands_are_parted(chosen: Settings, docs: Path, tmp_path: Path) -> None:
+    corpus("create", "one", docs / "a.md")
+    assert corpus("list").stdout.split()[1:3] == ["1", "document"]
+    said = corpus("info", "one").stdout
+    assert said.startswith("1 document in 1 passage, ")
+    assert "a.md (file): 1 document, 0 left out" in said
+    assert corpus("remove", "one", "a.md").stderr == "1 document removed\n"
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(f'{{"id": "{n}", "text": "Row {n}."}}\n' for n in range(1029)))
+    assert corpus("create", "rows", rows).stderr.endswith("1,029 indexed: 1,029 new, 0 changed, 0 as before, 0 gone\n")
+
+
+@pytest.mark.parametrize("most", ["0", "-3"])
+def test_fewer_hits_than_one_are_refused(chosen: Settings, docs: Path, most: str) -> None:
+    corpus("create", "notes", docs)
+    done = corpus("search", "notes", "灯塔", "--results", most)
+    assert (done.exit_code, "is not in the range x>=1" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("query", ["-灯塔", "-X quokka", "--quokka"])
+def test_a_query_may_begin_with_a_dash(chosen: Settings, docs: Path, query: str) -> None:
+    corpus("create", "notes", docs)
+    for words in ([query], ["--", query]):
+        assert "Error" not in corpus("search", "notes", *words).stderr
+    done = CliRunner().invoke(cli, ["run", query])
+    assert done.stderr.startswith("Error: No such option '")
+    assert "; put -- before a text that begins so; see: venus-edge run --help" in done.stderr
+
+
+def test_progress_ends_its_line_before_anything_else_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with Meter(iter((0.0, 1.0, 2.0)).__next__) as meter:
+        meter(Step("旧书", 1, 18, 10, 100, 0, "x"))
+        meter(Step("旧书", 2, 18, 20, 100, 0, "x"))
+    assert capsys.readouterr().err.endswith("旧书: 2 of 18, 0.0 of 0.0 MB, 8 s left".ljust(79) + "\n")
+
+
+@pytest.mark.parametrize("search", ["nosuch,ddgs", "corpus,nosuch"])
+def test_a_search_service_that_is_not_known_is_refused_offline_too(chosen: Settings, docs: Path, search: str) -> None:
+    done = CliRunner().invoke(cli, ["run", "--demo", "灯塔", "-c", str(docs), "--offline", "--search", search])
+    assert (done.exit_code, "no search service 'nosuch'; known: auto, searxng" in done.stderr) == (2, True)
+
+
+def test_offline_without_anything_to_search_all_that_could_be_named_is_said(chosen: Settings) -> None:
+    done = CliRunner().invoke(cli, ["run", "灯塔", "--offline", "--model", "venus-tiny"])
+    assert done.stderr == (
+        "Error: offline there is nothing to search without --corpus: a folder of documents, a ZIM archive, or a name "
+        "of: venus-edge corpus list\n"
+    )

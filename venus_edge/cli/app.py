@@ -110,7 +110,9 @@ class DefaultRun(click.Group):
 def _in_a_line(error: click.UsageError, ctx: click.Context) -> Refused:
     """A wrong flag or argument of a command, in one line that ends with where its help is."""
     command = error.ctx.command_path.removeprefix(ctx.command_path) if error.ctx is not None else ""
-    return Refused(clean(f"{error.format_message().rstrip('.')}; see: venus-edge{command} --help"))
+    is_text = isinstance(error, click.NoSuchOption) and not error.possibilities
+    hint = "; put -- before a text that begins so" if is_text else ""
+    return Refused(clean(f"{error.format_message().rstrip('.')}{hint}; see: venus-edge{command} --help"))
 
 
 def _fetch_checkpoint(repo: str, revision: str) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from venus_edge.cli.text import clean
+from venus_edge.cli.text import clean, counted
 from venus_edge.errors import StorageError, UsageError
 from venus_edge.settings import Directories, Settings
 
@@ -92,9 +92,8 @@ def stats() -> None:
 
     with world.page_cache(Directories.from_environment()) as kept:
         found = kept.stats()
-    click.echo(
-        f"{found.pages:,} pages, {found.bytes / 1e6:,.1f} MB, {found.searches:,} searches, {found.readings:,} readings"
-    )
+    held = f"{counted(found.pages, 'page')}, {found.bytes / 1e6:,.1f} MB, {found.searches:,} searches"
+    click.echo(f"{held}, {counted(found.readings, 'reading')}")
 
 
 @cache.command()
@@ -129,7 +128,7 @@ def pack(sessions: tuple[str, ...], name: str) -> None:
     for skipped in report.skipped:
         click.echo(clean(f"left out {skipped.path}: {skipped.reason}"), err=True)
     again = report.unchanged + report.updated + report.removed  # a page that a later session read goes over to it
-    click.echo(f"{report.documents:,} pages: {report.documents - again} new, {again} as before", err=True)
+    click.echo(f"{counted(report.documents, 'page')}: {report.documents - again:,} new, {again:,} as before", err=True)
     click.echo(corpora.path_of(name, settings))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from venus_edge.cli.text import clean
+from venus_edge.cli.text import clean, counted
 from venus_edge.errors import CorpusError, UsageError
 from venus_edge.settings import Settings, path_or_name
 from venus_edge.values import Failure
@@ -48,7 +48,8 @@ def create(name: str, sources: tuple[str, ...], index: bool, engine: str | None)
     """Make a corpus of folders, documents, .zim, .warc.gz, .wacz and .jsonl files, or cache: (the page cache)."""
     from venus_edge import corpora
 
-    report = corpora.create(name, sources, Settings(), index, Meter(), engine or "")
+    with Meter() as meter:
+        report = corpora.create(name, sources, Settings(), index, meter, engine or "")
     _told(report, corpora.in_place(name, Settings()))
     click.echo(corpora.path_of(name, Settings()))
 
@@ -61,7 +62,8 @@ def add(name: str, sources: tuple[str, ...], index: bool) -> None:
     """Add sources to a corpus."""
     from venus_edge import corpora
 
-    report = corpora.add(name, sources, Settings(), index, Meter())
+    with Meter() as meter:
+        report = corpora.add(name, sources, Settings(), index, meter)
     _told(report, corpora.in_place(name, Settings()))
     _lacking(name)
 
@@ -73,7 +75,8 @@ def update(ctx: click.Context, name: str) -> None:
     """Read what has changed in the sources; what is gone goes. Exit code 1 if a source is not there."""
     from venus_edge import corpora
 
-    report = corpora.update(name, Settings(), Meter())
+    with Meter() as meter:
+        report = corpora.update(name, Settings(), meter)
     _told(report, corpora.in_place(name, Settings()))
     _lacking(name)
     ctx.exit(1 if report.missing else 0)
@@ -86,7 +89,7 @@ def remove(name: str, source: str) -> None:
     """Take SOURCE, a path or a name of `info`, out of a corpus."""
     from venus_edge import corpora
 
-    click.echo(f"{corpora.remove(name, source, Settings()):,} documents removed", err=True)
+    _note(f"{counted(corpora.remove(name, source, Settings()), 'document')} removed")
 
 
 @corpus.command()
@@ -97,7 +100,8 @@ def rebuild(name: str, engine: str | None) -> None:
     the texts that it gave are indexed again."""
     from venus_edge import corpora
 
-    report = corpora.rebuild(name, Settings(), Meter(), engine or "")
+    with Meter() as meter:
+        report = corpora.rebuild(name, Settings(), meter, engine or "")
     _told(report, corpora.in_place(name, Settings()))
 
 
@@ -124,7 +128,7 @@ def embed(corpus_: str, dense: str | None) -> None:
     except KeyboardInterrupt:
         _note("what is embedded stays: the same command goes on")
         raise
-    click.echo(f"{count:,} passages embedded, all of them have vectors now", err=True)
+    _note(f"{counted(count, 'passage')} embedded, all have vectors now")
 
 
 @corpus.command()
@@ -149,7 +153,8 @@ def list_() -> None:
     for each in corpora.listed(Settings()):
         in_place = f", {each.in_place} read in place" if each.in_place else ""
         in_place += f"; {each.left / 1e6:,.1f} MB that a rebuild left" if each.left else ""
-        held = f"{each.documents:>9,} documents  {each.size / 1e6:>9,.1f} MB  sources: {each.sources}{in_place}"
+        noun = "document" if each.documents == 1 else "documents"
+        held = f"{each.documents:>9,} {noun:<9}  {each.size / 1e6:>9,.1f} MB  sources: {each.sources}{in_place}"
         click.echo(clean(f"{each.name:<20} {each.trouble or held}"))
 
 
@@ -171,13 +176,14 @@ def info(name: str, skipped: bool) -> None:
             return
         with Corpus(path, check=False) as opened:
             held = opened.info()
-    click.echo(f"{held.documents:,} documents in {held.passages:,} passages, {files.size(path) / 1e6:,.1f} MB")
+    parts = f"{counted(held.documents, 'document')} in {counted(held.passages, 'passage')}"
+    click.echo(f"{parts}, {files.size(path) / 1e6:,.1f} MB")
     if corpora.engine_of(path) == "tantivy":
         click.echo("searched by tantivy")
     if embedded := held.embedded():
         click.echo(clean(embedded))
     for row, documents, out in described(path):
-        state = "read in place" if row.kind == "zim" else f"{documents:,} documents, {out:,} left out"
+        state = "read in place" if row.kind == "zim" else f"{counted(documents, 'document')}, {out:,} left out"
         unfinished = ", unfinished: go on with corpus update" if row.begun else ""
         where = corpora.gone(row, path) or row.place
         click.echo(clean(f"{row.name} ({row.kind}): {state}{unfinished}\n  {where}"))
@@ -188,7 +194,7 @@ def info(name: str, skipped: bool) -> None:
 @corpus.command(context_settings={"ignore_unknown_options": True})  # a query may begin with -
 @click.argument("corpus_", metavar="CORPUS")
 @click.argument("query")
-@click.option("--results", default=10, show_default=True, help="Most hits.")
+@click.option("--results", type=click.IntRange(min=1), default=10, show_default=True, help="Most hits.")
 @click.option("--dense", metavar="NAME|FILE", help="Find by meaning too, with this embedding model.")
 def search(corpus_: str, query: str, results: int, dense: str | None) -> None:
     """Search CORPUS, a name, a folder or a file, as the model would."""
@@ -272,7 +278,8 @@ def build(folder: Path) -> None:
     """Index the documents of FOLDER, which is then the corpus's name; what has not changed is not read again."""
     from venus_edge import world
 
-    index, report = world.build_corpus(folder, Settings(), Meter())
+    with Meter() as meter:
+        index, report = world.build_corpus(folder, Settings(), meter)
     _told(report)
     click.echo(index)
 
@@ -314,11 +321,10 @@ def _told(report: Report, in_place: Sequence[str] = ()) -> None:
         click.echo(clean(line), err=True)
     if in_place and not report.documents and not report.removed:
         return
-    click.echo(
-        f"{report.documents} indexed: {report.added} new, {report.updated} changed, {report.unchanged} as before, "
-        f"{report.removed} gone",
-        err=True,
+    counts = (
+        f"{report.added:,} new, {report.updated:,} changed, {report.unchanged:,} as before, {report.removed:,} gone"
     )
+    click.echo(f"{report.documents:,} indexed: {counts}", err=True)
 
 
 class Meter:
@@ -329,6 +335,16 @@ class Meter:
         self._begun = self._last = clock()
         self._source = ""
         self._from = 0
+        self._is_open = False
+
+    def __enter__(self) -> Meter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """What is said next has a line of its own."""
+        if self._is_open:
+            self._is_open = False
+            click.echo(err=True)
 
     def __call__(self, step: Step) -> None:
         now = self._clock()
@@ -336,13 +352,13 @@ class Meter:
             self._source, self._begun, self._from = step.source, now, step.bytes
         is_last = bool(step.total) and step.done == step.total
         if now - self._last >= 0.2 or is_last:
-            self._last = now
+            self._last, self._is_open = now, not is_last
             click.echo("\r" + clean(self.line(step, now - self._begun)).ljust(79), nl=is_last, err=True)
 
     def line(self, step: Step, seconds: float) -> str:
         """The line after so many seconds at this source."""
         far = f"{step.done:,} of {step.total:,}" if step.total else f"{step.done:,}"
-        rate = f"{step.documents / seconds:,.0f} documents/s" if seconds > 0 else ""
+        rate = f"{step.documents / seconds:,.0f} documents/s" if step.documents and seconds > 0 else ""
         size = f"{step.bytes / 1e6:,.1f} of {step.bytes_total / 1e6:,.1f} MB" if step.bytes_total else ""
         read = step.bytes - self._from
         left = seconds * (step.bytes_total - step.bytes) / read if read > 0 else 0.0

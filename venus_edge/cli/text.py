@@ -12,6 +12,11 @@ def clean(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 page`, `1,029 pages`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def shorten(text: str, width: int) -> str:
     """The beginning of a text, in at most `width` characters and on one line."""
     text = " ".join(text.split())

@@ -15,7 +15,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from venus_edge.cli.text import clean, shorten
+from venus_edge.cli.text import clean, counted, shorten
 from venus_edge.events import (
     AttemptDropped,
     AttemptStarted,
@@ -214,7 +214,10 @@ def found_lines(found: Found) -> list[str]:
     failed = [failure_line(found.failure)] if found.failure else []
     if failed and not found.hits:
         return failed
-    return [f"{len(found.hits)} results: " + clean(shorten(", ".join(hit.title for hit in found.hits), 160)), *failed]
+    return [
+        f"{counted(len(found.hits), 'result')}: " + clean(shorten(", ".join(hit.title for hit in found.hits), 160)),
+        *failed,
+    ]
 
 
 def reading_line(reading: PageReading) -> str:

@@ -34,9 +34,9 @@ def source_at(named: str) -> tuple[str, str, str]:
     return "file", str(path), path.name
 
 
-def same(one: str, other: str) -> bool:
-    """Whether two whole paths, `cache:` among them, are one place."""
-    return one == other or (CACHE not in (one, other) and os.path.realpath(one) == os.path.realpath(other))
+def where(whole: str) -> str:
+    """The same for two whole paths of one place; `cache:` is one, too."""
+    return whole if whole == CACHE else os.path.realpath(whole)
 
 
 def holder(kind: str, whole: str, folders: Iterable[str]) -> str:
@@ -54,15 +54,15 @@ def holder(kind: str, whole: str, folders: Iterable[str]) -> str:
 
 def distinct(named: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
     """Those that are to be read, and those that would be read twice, with the reason."""
-    kept: list[str] = []
+    kept: dict[str, str] = {}
     twice: list[tuple[str, str]] = []
     folders = [whole for kind, whole, _ in map(source_at, named) if kind == "folder"]
     for each in named:
         kind, whole, _ = source_at(each)
-        if any(same(whole, source_at(other)[1]) for other in kept):
+        if (here := where(whole)) in kept:
             twice.append((each, AGAIN))
         elif folder := holder(kind, whole, folders):
             twice.append((each, f"it is read with {folder}"))
         else:
-            kept.append(each)
-    return kept, twice
+            kept[here] = each
+    return [*kept.values()], twice

@@ -67,8 +67,12 @@ def _host(base: str) -> str:
 
 
 def named(order: str) -> list[str]:
-    """The names in an order of services."""
-    return [name.strip() for name in order.split(",") if name.strip()]
+    """The names in an order of services. Raises UsageError for one that is not known."""
+    names = [name.strip() for name in order.split(",") if name.strip()]
+    for name in names:
+        if name not in SERVICES and name not in ("auto", CORPUS):
+            raise UsageError(f"no search service {name!r}; known: auto, {', '.join(SERVICES)}, {CORPUS}")
+    return names
 
 
 def providers(order: str, configured: Services, gate: Gate, place: Market | None = None) -> tuple[Provider, ...]:
@@ -79,10 +83,8 @@ def providers(order: str, configured: Services, gate: Gate, place: Market | None
         if name == "auto":
             usable = (known for known, (variable, _) in SERVICES.items() if not variable or configured.of(known))
             chosen |= {known: _made(known, configured, gate, place) for known in usable if known not in chosen}
-        elif name in SERVICES:
-            chosen.setdefault(name, _made(name, configured, gate, place))
         else:
-            raise UsageError(f"no search service {name!r}; known: auto, {', '.join(SERVICES)}, {CORPUS}")
+            chosen.setdefault(name, _made(name, configured, gate, place))
     if not chosen and CORPUS not in named(order):
         raise UsageError(f"no search service is named; known: auto, {', '.join(SERVICES)}, {CORPUS}")
     return tuple(chosen.values())
