@@ -389,11 +389,14 @@ def _sources(path: Path) -> list[SourceRow]:
 @contextmanager
 def said_by_name(path: Path) -> Iterator[None]:
     """What is wrong with a named corpus is said with the command that mends it."""
+    from venus_edge.corpus import files
     from venus_edge.corpus.store import BUILD
 
     try:
         yield
     except CorpusError as error:
+        if path.is_file():
+            files.check_ours(path)
         raise CorpusError(str(error).replace(BUILD, _mending(path))) from error
 
 

@@ -59,7 +59,18 @@ def text(path: Path) -> None:
 @pytest.mark.parametrize("write", [database, text])
 @pytest.mark.parametrize(
     "command",
-    [["rm", "-y"], ["create"], ["add"], ["update"], ["rebuild"], ["remove"], ["check"], ["info"], ["export"]],
+    [
+        ["rm", "-y"],
+        ["create"],
+        ["add"],
+        ["update"],
+        ["rebuild"],
+        ["remove"],
+        ["check"],
+        ["info"],
+        ["export"],
+        ["search"],
+    ],
     ids=lambda command: command[0],
 )
 def test_what_is_not_ours_is_left_as_it_is(
@@ -68,7 +79,13 @@ def test_what_is_not_ours_is_left_as_it_is(
     path = chosen.directories.corpora / "论文.sqlite"
     write(path)
     before = path.read_bytes()
-    further: dict[str, list[str | Path]] = {"create": [docs], "add": [docs], "remove": ["docs"], "export": [docs / "c"]}
+    further: dict[str, list[str | Path]] = {
+        "create": [docs],
+        "add": [docs],
+        "remove": ["docs"],
+        "export": [docs / "c"],
+        "search": ["灯塔"],
+    }
     done = corpus(*command, "论文", *further.get(command[0], []))
     assert (done.exit_code, done.stderr) == (
         1,
