@@ -128,7 +128,7 @@ def embed(corpus_: str, dense: str | None) -> None:
     except KeyboardInterrupt:
         _note("what is embedded stays: the same command goes on")
         raise
-    _note(f"{counted(count, 'passage')} embedded, all have vectors now")
+    _note(f"{counted(count, 'passage')} embedded, all of them have vectors now")
 
 
 @corpus.command()
