@@ -171,11 +171,23 @@ def test_a_bare_name_is_the_corpus_and_the_folder_is_said(chosen: Settings, twic
     assert done.stderr == f"{twice} is the corpus of that name; what lies here is named ./{twice}\n"
 
 
-@pytest.mark.parametrize(("bare", "seen"), [(True, "Quokka"), (False, "Zebra")])
+@pytest.mark.parametrize(
+    ("twice", "bare", "seen"), [("papers", True, "Quokka"), ("手册", False, "Zebra")], indirect=["twice"]
+)
 def test_a_run_and_what_goes_on_from_it_search_what_was_named(
     chosen: Settings, twice: str, bare: bool, seen: str
 ) -> None:
-    command = ["run", "--demo", "quokka", "-c", twice if bare else f"./{twice}", "--max-turns", "1", "--seed", "1"]
+    command = [
+        "run",
+        "--demo",
+        "quokka",
+        "-c",
+        twice if bare else f"./{twice}",
+        "--max-turns",
+        "1",
+        "--temperature",
+        "0",
+    ]
     CliRunner().invoke(cli, command)
     (session,) = chosen.directories.sessions.glob("*.jsonl")
     (place,) = recorded.settings_of(load(session)).corpus
