@@ -368,3 +368,30 @@ def test_what_sphinx_made_a_page_from_is_left_out_as_long_as_the_page_is_there(t
         assert isinstance(corpus.open("file:docs/en/_sources/b.md.txt"), Failure)
     (docs / "en/b.html").unlink()
     assert (build(docs, index, real).added, build(docs, index, real).unchanged) == (1, len(pages) + 3)
+
+
+def test_a_file_that_is_not_what_its_name_says_is_left_out(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    names = ["a.pdf", "b.docx", "灯塔.epub"]
+    for name in [*names, "data.json"]:
+        (docs / name).write_text('{"lamp": "灯塔"}', encoding="utf-8")
+    report = build(docs, tmp_path / "x.sqlite", real)
+    assert report.documents == 1
+    assert report.skipped == [Skipped(n, f"it is called .{n[-4:].lstrip('.')} and is something else") for n in names]
+
+
+@pytest.mark.parametrize(
+    ("body", "is_one"),
+    [
+        ("(function(mw, $) { mw.lamp() })", True),
+        ("/* 灯塔 */ // lamp\n.灯塔 > a { color: red; }", True),
+        ("window.lamp = window.lamp || []", True),
+        ("Function (mathematics)", False),
+        ("灯塔 {高: 41}", False),
+        ("/*" * 9_000, False),
+    ],
+    ids=lambda value: str(value)[:8],
+)
+def test_a_script_is_told_from_a_text(body: str, is_one: bool) -> None:
+    assert page.is_script(body.encode()) is is_one

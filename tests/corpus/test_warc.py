@@ -246,6 +246,8 @@ def test_pictures_and_scripts_are_passed_over_whatever_they_are_called(chosen: S
         record("response", "https://x.example/b.js?v=1", http(b"Kereon()", content_type="text/plain")),
         record("response", "https://x.example/c.png", http(b"gone", 404, content_type="text/plain")),
         record("resource", "https://x.example/d.css", b"Kereon {}", content_type="text/plain"),
+        record("response", "https://x.example/manifest.json", http(b'{"lamp": 1}', content_type="application/json")),
+        record("response", "https://x.example/app", http(b'{"l": 1}', content_type="application/manifest+json")),
         record("response", "https://x.example/File:Kereon.jpg", http(html("File:Kereon.jpg"))),
     ]
     assert documents(chosen, tmp_path / "a.warc", records) == ["https://x.example/File:Kereon.jpg"]

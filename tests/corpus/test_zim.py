@@ -279,6 +279,7 @@ def wiki(tmp_path_factory: pytest.TempPathFactory) -> Path:
         item("style.css", "", b"lamp { color: red }", "text/css"),
         item("code.js", "", b"lamp()", "application/javascript"),
         item("load(1).php", "", b"lamp = function () { red() }", "text/plain"),
+        item("load(2).php", "Load", b"(function(mw, $) { lamp() })", "text/html"),
         item("lamp.png", "Lamp", b"\x89PNG", "image/png"),
         item("note.txt", "", b"A note about a lantern.", "text/plain"),
     ]

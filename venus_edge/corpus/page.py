@@ -63,8 +63,20 @@ _ASIDE = re.compile(r"\.\.(?:\s|$)|:[\w -]+:|\s")  # directives, labels, comment
 _LINK = re.compile(r"(?<=\]\()(?![a-zA-Z][a-zA-Z0-9+.-]*:|[#/])([^()\s]+)(?=[)\s])")
 _HTML = (".html", ".htm", ".xhtml", ".shtml")
 _PAGE = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_SCRIPT = re.compile(  # how one begins behind its comments, or a style sheet
+    rb"""["']use\ strict["'] | [!;+(]{0,4}(?:async\s)?function\b[\w$\s]{0,80}\([\w$,\s]{0,200}\)\s{0,9}\{
+    | [\w$.]{1,80}\s?=\s?function\b | (?:var|const)\s[\w$]{1,80}\s?= | if\s?\((?:typeof\b|!) | import\s?[{*"'(]
+    | export\s(?:const|function|class)\b | (?:window|document|self|jQuery|mw|\$)(?:\.[\w$.]{1,80}\s?[=(]|\()
+    | @(?:charset|import|media|font-face)\b | [.\#*:]?[\w\x80-\xff-][\w\x80-\xff\s,>.:\#*-]{0,200}
+      \{\s{0,9}[\w-]{1,40}\s?:[^{}"]{0,200};
+    """,
+    re.VERBOSE,
+)
+_OFFICE = frozenset((".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub", ".pdf"))
+_PACKED = (b"PK\3\4", b"\xd0\xcf\x11\xe0")  # how they begin; with a password, as those before 2007 did
 _NO_TEXT = "it is not text"
 _TELLING = 8  # bytes above ASCII, from which on they may tell a charset of one byte a character
+_LARGEST_START = 4_096  # bytes by which a script is told
 _HEAD = 65_536  # bytes of a page in which its addresses are looked for
 
 
@@ -80,6 +92,8 @@ def of_file(body: bytes, path: str, own: str, extract: Extract) -> Document | st
     elif suffix in TEXT:
         text = _text_of(body, own, extract)
         made = _NO_TEXT if text is None else _from_text(text, own, name.name.lower())
+    elif suffix in _OFFICE and not (body.startswith(_PACKED) or b"%PDF-" in body[:1024]):
+        return f"it is called {suffix} and is something else"
     else:
         made = from_page(body, [own], extract)
     return _titled(made, name.stem.replace("_", " ").strip())
@@ -132,6 +146,14 @@ def from_page(body: bytes, urls: Sequence[str], extract: Extract, content_type: 
     if not text.strip():
         return "it has no text"
     return Document(urls[0], " ".join(page.title.split()), text, page.date, tuple(dict.fromkeys(urls[1:])), rest)
+
+
+def is_script(body: bytes) -> bool:
+    """Whether what is called a page or a text is a script or a style sheet, as sites send those for data, too."""
+    start = body[:_LARGEST_START].removeprefix(codecs.BOM_UTF8).lstrip()
+    while start.startswith((b"/*", b"//")):
+        start = start.partition(b"*/" if start.startswith(b"/*") else b"\n")[2].lstrip()
+    return bool(_SCRIPT.match(start))
 
 
 def addresses_in(body: bytes) -> list[str]:

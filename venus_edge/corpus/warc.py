@@ -35,9 +35,11 @@ _BLOCK = 1 << 20
 _ZSTD, _ZSTD_DICTIONARY = b"\x28\xb5\x2f\xfd", b"\x5d\x2a\x4d\x18"  # how a frame begins; IIPC, WARC with zstd 1.0
 _SIP = 1 << 12  # bytes of zstd that go in at a time: it makes megabytes of them
 _HEAD = 65_536  # of a record that is too large, by which it is told whether that matters
-_NOT_PAGES = re.compile(r"^(image|video|audio|font)/|javascript|/css|ecmascript|wasm|font-", re.IGNORECASE)
+_NOT_PAGES = re.compile(
+    r"^(image|video|audio|font)/|javascript|/css|ecmascript|wasm|font-|(?:manifest|ld)\+json", re.IGNORECASE
+)
 _NO_PAGE = re.compile(  # the end of an address
-    r"\.(?:js|mjs|css|map|png|jpe?g|gif|svg|webp|avif|ico|bmp|woff2?|ttf|otf|eot|mp[34]|m4[av]|webm|ogg|wav|wasm|ts|m3u8)$",
+    r"\.(?:js|mjs|css|map|json|webmanifest|png|jpe?g|gif|svg|webp|avif|ico|bmp|woff2?|ttf|otf|eot|mp[34]|m4[av]|webm|ogg|wav|wasm|ts|m3u8)$",
     re.IGNORECASE,
 )
 _WEB = ("document", "other", "")  # of WARC-Resource-Type, which Browsertrix writes
@@ -240,6 +242,8 @@ def _record(entry: _Entry, body: bytes, content_type: str, extract: Extract) -> 
 def _document(url: str, content_type: str, extract: Extract, body: bytes) -> Document | str:
     if not body.strip():
         return "it is empty"
+    if page.is_script(body):
+        return "it is a script or a style sheet"
     named = page.addresses_in(body) if body.lstrip()[:1] == b"<" else []
     return page.from_page(body, [url, *named], extract, content_type)
 

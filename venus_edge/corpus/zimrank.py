@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from venus_edge import terms
+from venus_edge.corpus import page
 from venus_edge.corpus.zimindex import IndexDamagedError, Indexes
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _MOST_TITLES = 500_000  # that are looked through where they have no index: half
 _MOST_NAMED = 1_000  # titles with some of the words that are compared with the query
 _MOST_REDIRECTS = 10
 NAMESPACE = re.compile(r"^[A-Z-]/(?=.)")
+_PROGRAM = re.compile(r"\.(?!html?$|te?xt$|md$)\w{1,5}$")  # the end of a path behind which anything may be
 _OWN = re.compile(r"^[-BMVWXZ]/")  # of an older layout: the archive's looks, data about it, its indexes
 _READ = ("text/", "application/xhtml", "application/pdf", "application/epub", "officedocument", "opendocument")
 _HIDDEN = re.compile(
@@ -75,13 +77,16 @@ def followed(entry: Entry) -> Entry | None:
 
 def is_document(archive: Archive, entry: Entry) -> bool:
     """Whether an entry, which is no redirect, is one to be found: no picture, script or style, nothing of the archive's
-    own. Scrapers put scripts in as plain text, which have no title then, and an ending that says so."""
-    kind = entry.get_item().mimetype.lower()
-    if not any(part in kind for part in _READ) or "css" in kind or "javascript" in kind:
+    own. Scrapers put scripts in as plain text, which have no title then, and an ending that says so, or as pages."""
+    item = entry.get_item()
+    kind = item.mimetype.lower()
+    if not any(part in kind for part in _READ) or re.search("css|javascript|json", kind):
+        return False
+    if kind.startswith("text/") and _PROGRAM.search(entry.path) and page.is_script(bytes(item.content)):
         return False
     if not archive.has_new_namespace_scheme and _OWN.match(entry.path):
         return False
-    return kind != "text/plain" or entry.title != entry.path or not re.search(r"\.(?!te?xt$|md$)\w{1,5}$", entry.path)
+    return kind != "text/plain" or entry.title != entry.path or not _PROGRAM.search(entry.path)
 
 
 class Ranker:
