@@ -201,7 +201,6 @@ WARCS = {  # the documents, and how many addresses are left out with a reason
     "kiwix-with-redirects.warc.gz": (
         {
             "https://kiwix.org/en/", "https://kiwix.org/en/about-us/", "https://kiwix.org/en/2021-annual-report/",
-            "https://kiwix.org/manifest.json",
         },
         0,
     ),
