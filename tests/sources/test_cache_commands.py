@@ -40,7 +40,7 @@ def test_pages_are_listed_shown_and_removed(run: Run, tmp_path: Path) -> None:
     assert done(run("ls", "nowhere")) == ""
     assert done(run("show", f"<{URL}#top>.")) == "The lamp was lit.\n"
     assert done(run("show", "--raw", URL)) == "<p>raw</p>"
-    assert done(run("stats")) == "1 pages, 0.0 MB, 1 searches, 0 readings\n"
+    assert done(run("stats")) == "1 page, 0.0 MB, 1 search, 0 readings\n"
     assert done(run("path")).strip() == str(tmp_path / "cache")
     assert done(run("rm", URL)) == ""
     assert run("rm", URL).exit_code == 2

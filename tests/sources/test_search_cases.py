@@ -219,7 +219,7 @@ FIVE = {  # reply of the service -> how the text for the model begins or what it
     "offline": ("", 200),
 }
 TOLD = {
-    "results": ('"web_page_info_list": [{"title": "灯塔"', "1 results: 灯塔"),
+    "results": ('"web_page_info_list": [{"title": "灯塔"', "1 result: 灯塔"),
     "nothing found": ('"web_page_info_list": []', "nothing found"),
     "refused": ("The search service refused the request, so this is not an empty result.", "refused: rate limit"),
     "unreachable": ("Tool execution timed out", "timed out or unreachable: search service has an error (503)"),

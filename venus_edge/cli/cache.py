@@ -92,8 +92,9 @@ def stats() -> None:
 
     with world.page_cache(Directories.from_environment()) as kept:
         found = kept.stats()
-    held = f"{counted(found.pages, 'page')}, {found.bytes / 1e6:,.1f} MB, {found.searches:,} searches"
-    click.echo(f"{held}, {counted(found.readings, 'reading')}")
+    pages, readings = counted(found.pages, "page"), counted(found.readings, "reading")
+    searches = counted(found.searches, "search", "searches")
+    click.echo(f"{pages}, {found.bytes / 1e6:,.1f} MB, {searches}, {readings}")
 
 
 @cache.command()

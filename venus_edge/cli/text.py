@@ -12,9 +12,9 @@ def clean(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, several: str = "") -> str:
     """`1 page`, `1,029 pages`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
 
 
 def shorten(text: str, width: int) -> str:
