@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -105,7 +105,9 @@ def test_another_model_file_or_setting_is_one_line_and_goes_on_anyway_where_that
     (lambda lines: [*lines[:4], b"{broken\n", *lines[5:]], "line 5, is no record: it is not JSON"),
     (lambda lines: [lines[0].replace(b'"schema": 2', b'"schema": 7'), *lines[1:]], "is of a newer version"),
 ])  # fmt: skip
-def test_a_journal_that_was_edited_is_one_line_and_left_as_it_is(cut: Path, edit, told: str | None) -> None:  # type: ignore[no-untyped-def]  # a table of lambdas
+def test_a_journal_that_was_edited_is_one_line_and_left_as_it_is(
+    cut: Path, edit: Callable[[list[bytes]], list[bytes]], told: str | None
+) -> None:
     cut.write_bytes(b"".join(edit(cut.read_bytes().splitlines(keepends=True))))
     before = cut.read_bytes()
     result = say("sessions", "resume", cut.stem, "-q")

@@ -182,10 +182,12 @@ def open_corpus(path: Path, settings: Settings, note: Note) -> Opened:
     try:
         index, report = build_corpus(path, settings)
     except (StorageError, BeingWrittenError) as error:
-        if not (index := index_path(path, settings)).is_file():
-            raise
+        try:
+            before = meaning.corpus(index_path(path, settings), settings, note)
+        except CorpusError:  # there is none, or but the beginning of one: what kept it from being made is what to say
+            raise error from None
         note(f"corpus {path.name} is searched as it was indexed before: {error}")
-        return meaning.corpus(index, settings, note)
+        return before
     if report.added or report.updated or report.removed:
         note(f"corpus {path.name}: {report.documents} indexed ({report.added} new, {report.updated} changed)")
     for skipped in report.skipped[:5]:

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from venus_edge.corpus import sound, store, tantivy_index
-from venus_edge.errors import CorpusError, StorageError
+from venus_edge.errors import CorpusError
 
 _BESIDE = ("-wal", "-shm", sound.SUFFIX)
 
@@ -25,14 +25,10 @@ def check_ours(path: Path) -> None:
 
 def is_ours(path: Path) -> bool:
     """Whether a file is a corpus, sound or not, or the beginning of one."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(100)
-    except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}; allow it to be read, or name another corpus") from error
+    header = store.header_of(path)
     if not header:
         return True
-    if not header.startswith(b"SQLite format 3\0"):
+    if not header.startswith(store.MAGIC):
         return False
     return int.from_bytes(header[68:72], "big") == store.APPLICATION_ID or _is_begun(path)
 

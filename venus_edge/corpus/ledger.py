@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from venus_edge.corpus import address, tantivy_index
-from venus_edge.corpus.store import check, check_version, connect, connect_to_read, translated
+from venus_edge.corpus.store import MAGIC, check, check_version, connect, connect_to_read, translated
 from venus_edge.errors import CorpusError
 
 _SOURCE = "id, kind, place, name, stamp, begun, pass, cursor"
@@ -204,7 +204,7 @@ def _start_of(index: Path) -> sqlite3.Connection:
     """The first pages of a file as a database that ends there: one that was cut is not opened otherwise."""
     with index.open("rb") as file:
         start = bytearray(file.read(_START))
-    if not start.startswith(b"SQLite format 3\0"):
+    if not start.startswith(MAGIC):
         raise sqlite3.DatabaseError("file is not a database")
     start += bytes(_START - len(start))  # for the roots of its tables, which are not looked at
     size = int.from_bytes(start[16:18], "big") or 1

@@ -28,6 +28,7 @@ from venus_edge.corpus.batch import Batch, names_of, words_of
 from venus_edge.errors import CorpusError, StorageError
 
 SCHEMA = 5
+MAGIC = b"SQLite format 3\0"  # how its files begin
 APPLICATION_ID = 0x56454443  # "VEDC", in the file's header
 PASSAGE = 2_400  # characters: a long document's passages rank on their own
 BUILD = "venus-edge corpus build DIR"
@@ -174,14 +175,10 @@ def check(path: Path, beside: bool = True) -> None:
 
 def _check_size(path: Path) -> None:
     """A file shorter than its header says has been cut; SQLite itself sees it only where it reads."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(100)
-    except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}; allow it to be read, or name another corpus") from error
+    header = header_of(path)
     if not header:
         raise CorpusError(f"{path} is empty; make the corpus with: {BUILD}")
-    if not header.startswith(b"SQLite format 3\x00"):
+    if not header.startswith(MAGIC):
         raise CorpusError(f"{path} is not a corpus; make one with: {BUILD}")
     if _has_log(path):
         return  # a checkpoint that was ended in the middle: the rest of the pages is in the log, and is read from there
@@ -190,6 +187,15 @@ def _check_size(path: Path) -> None:
     is_current = header[24:28] == header[92:96]  # else the header's count of pages is not kept
     if is_current and path.stat().st_size < page_size * int.from_bytes(header[28:32], "big"):
         raise damaged(path)
+
+
+def header_of(path: Path) -> bytes:
+    """SQLite's header, 100 bytes. Raises StorageError for a file that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(100)
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}; allow it to be read, or name another corpus") from error
 
 
 def _has_log(path: Path) -> bool:
